@@ -108,6 +108,29 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
   }
 }
 
+void Ledger::RollBack(const coordinator::GenerationFormedRecord& record) {
+  if (!given_up_.has_value() || newest_told_ >= given_up_->generation) {
+    given_up_ = {record.generation, lineage_,    committed_in_,
+                 best_step_,        saved_step_, lost_holders_};
+  }
+  ++lineage_;
+  ++rollbacks_;
+  std::fill(committed_in_.begin(), committed_in_.end(), 0);
+  best_step_ = static_cast<int>(record.resume_step);
+  lost_holders_ = ~0u;
+  // The simulated job does not read it, and begins anew.
+  saved_step_ = 0;
+}
+
+void Ledger::TakeBack() {
+  lineage_ = given_up_->lineage;
+  committed_in_ = std::move(given_up_->committed_in);
+  best_step_ = given_up_->best_step;
+  saved_step_ = given_up_->saved_step;
+  lost_holders_ = given_up_->lost_holders;
+  given_up_.reset();
+}
+
 void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   if (const auto* end = std::get_if<coordinator::JobEndedRecord>(&record)) {
     CheckEnd(*end);
@@ -122,13 +145,10 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
       std::get_if<coordinator::GenerationFormedRecord>(&record);
   if (formed == nullptr) return;
   if (formed->is_rollback) {
-    ++lineage_;
-    ++rollbacks_;
-    std::fill(committed_in_.begin(), committed_in_.end(), 0);
-    best_step_ = static_cast<int>(formed->resume_step);
-    lost_holders_ = ~0u;
-    // The simulated job does not read it, and begins anew.
-    saved_step_ = 0;
+    RollBack(*formed);
+  } else if (formed->resume_step > best_step_ && given_up_.has_value() &&
+             newest_told_ < given_up_->generation) {
+    TakeBack();
   }
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);

@@ -144,6 +144,9 @@ class Ledger {
   };
 
   Generation& At(int64_t generation);
+  void RollBack(const coordinator::GenerationFormedRecord& record);
+  // The steps that the last rollback gave up are back after all.
+  void TakeBack();
   void CheckUnfit(const coordinator::GenerationFormedRecord& record);
   void CheckMembers(const coordinator::GenerationFormedRecord& record);
   void CheckCommit(int slot, int run_generation, const Position& position);
@@ -155,6 +158,17 @@ class Ledger {
   std::optional<Violation> violation_;
 
   std::vector<Generation> generations_;
+  // What the last rollback gave up: as long as nobody was told of its generation,
+  // somebody may come back with it.
+  struct GivenUp {
+    int64_t generation = 0;
+    int lineage = 0;
+    std::vector<int> committed_in;
+    int best_step = 0;
+    int saved_step = 0;
+    uint32_t lost_holders = 0;
+  };
+  std::optional<GivenUp> given_up_;
   int64_t newest_durable_ = 0;
   int64_t newest_told_ = 0;
   int lineage_ = 0;

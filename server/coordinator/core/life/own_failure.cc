@@ -237,13 +237,19 @@ void NoteStepMade(Job& job) {
   }
 }
 
-std::optional<std::string> TriedEverywhere(const State& state, const Job& job) {
+std::optional<JobsFault> TriedEverywhere(const State& state, const Job& job) {
   const std::set<std::string> hosts = FailedHosts(state, job, 0);
   if (hosts.empty() || GoesWellElsewhere(state, job, v1::ROLE_WORKER, "") ||
       HasUntriedHost(state, job, v1::ROLE_WORKER)) {
     return std::nullopt;
   }
-  return SameText(hosts);
+  const auto last = std::find_if(
+      state.quarantines.rbegin(), state.quarantines.rend(),
+      [&](const HostQuarantine& quarantine) {
+        return quarantine.job_id == job.id && quarantine.exit_code != 0;
+      });
+  return JobsFault{last->exit_code,
+                   absl::StrCat(last->reason, SameText(hosts))};
 }
 
 }  // namespace ringmaster::coordinator

@@ -51,11 +51,16 @@ void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
 // The members have made a step, so their hosts are fit for `job`.
 void NoteStepMade(Job& job);
 
-// The next generation of `job` lacks workers. Returns why that is the job's
-// fault, as above: none of those left has prepared it, and its other hosts are
-// out because their workers failed.
-[[nodiscard]] std::optional<std::string> TriedEverywhere(const State& state,
-                                                         const Job& job);
+// The next generation of `job` lacks workers. Returns the last failure, and on
+// which hosts it was the same, if that is the job's fault: none of those left has
+// prepared it, and its other hosts are out because their workers failed. (The last
+// incident may be another one.)
+struct JobsFault {
+  int exit_code = 0;
+  std::string message;
+};
+[[nodiscard]] std::optional<JobsFault> TriedEverywhere(const State& state,
+                                                       const Job& job);
 
 }  // namespace ringmaster::coordinator
 

@@ -173,12 +173,15 @@ bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
 // Nobody of those who are left has prepared it, and the hosts of the others are
 // out, because their workers failed.
 bool FailIfTriedEverywhere(Turn& turn, Job& job) {
-  const std::optional<std::string> fault = TriedEverywhere(turn.state, job);
+  std::optional<JobsFault> fault = TriedEverywhere(turn.state, job);
   if (!fault.has_value() || !job.verdict.has_value()) return false;
-  job.verdict->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
-  DecideEnd(turn, job,
-            {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
-             absl::StrCat(job.verdict->summary(), *fault)});
+  // The last incident may be another.
+  if (job.verdict->exit_code() == fault->exit_code) {
+    job.verdict->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  }
+  DecideEnd(
+      turn, job,
+      {v1::JOB_STATE_FAILED, fault->exit_code, std::move(fault->message)});
   return true;
 }
 
