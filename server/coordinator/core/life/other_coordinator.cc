@@ -44,6 +44,13 @@ bool IsOfKnownJob(const State& state, const HelloReceived& hello) {
   return job != nullptr && !IsEnded(job->state);
 }
 
+// How much a sign says of the journal.
+int Weight(const OtherCoordinator& other) {
+  if (!IsCopy(other)) return 0;
+  if (!other.is_newer) return 1;
+  return other.is_of_former ? 3 : 2;
+}
+
 // Remembers the sign, unless there was a better one.
 void Note(Turn& turn, const HelloReceived& hello) {
   State& state = turn.state;
@@ -59,7 +66,7 @@ void Note(Turn& turn, const HelloReceived& hello) {
     const OtherCoordinator& before = *state.other;
     const bool is_repeated = before.generation == sign.generation &&
                              before.formed_by == sign.formed_by;
-    if (is_repeated || (IsCopy(before) && !IsCopy(sign))) return;
+    if (is_repeated || Weight(sign) < Weight(before)) return;
   }
   state.other = sign;
   turn.Touch();
