@@ -26,10 +26,15 @@ def tensors_of(path):
     return {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"}
 
 
-def step_lines(directory):
-    """The steps of the lines of metrics.jsonl, as they stand."""
+def lines_of(directory, kind):
+    """The lines of metrics.jsonl of that kind, as they stand."""
     lines = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
-    return [line["step"] for line in lines if line["kind"] == "step"]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def step_lines(directory, kind="step"):
+    """The steps of the lines of metrics.jsonl of that kind, as they stand."""
+    return [line["step"] for line in lines_of(directory, kind)]
 
 
 class CheckpointTest(TextTest):
@@ -343,6 +348,34 @@ class CheckpointTest(TextTest):
             self.assertEqual([(event["worker"][0], int(event["step"])) for event in written], [("b", 20)])
         self.assertEqual(steps_of(self.checkpoints), [20])
         self.assertEqual(list(self.checkpoints.glob(".tmp-*")), [])
+
+    def test_what_was_due_at_a_step_in_which_a_member_died_is_made_at_the_next_one(self):
+        """Also if the member wrote the figures, and whether or not a newcomer takes its place."""
+        for victim, spare, point in (("c", False, "train.commit_send=crash@20"), ("a", False, "train.commit_send=crash@20"),
+                                     ("a", True, "train.commit_send=crash@20"), ("a", True, "train.evaluate=crash@2"),
+                                     ("c", False, "train.evaluate=crash@2"), ("a", True, "train.evaluated=crash@2"),
+                                     ("a", False, "train.evaluated=crash@2")):
+            directory = self.directory / f"{victim}-{spare}-{point}"
+            with self.subTest(victim=victim, spare=spare, point=point), Cluster() as cluster:
+                cluster.start_coordinator()
+                for name in "abc":
+                    cluster.start_worker(name, env={"RINGMASTER_FAIL_POINTS": point} if name == victim else None)
+                    cluster.await_workers("abc".index(name) + 1)
+                if spare:
+                    cluster.start_worker("d")
+                    cluster.await_workers(4)
+                job = cluster.run_job(gpt_job(
+                    self.text, (2, 3), steps=40, evaluate_every=10, sample={"prompt": "the", "bytes": 4},
+                    checkpoint={"directory": str(directory), "every_steps": 20}))
+                self.assertEqual(job["verdict"]["worker"], victim)
+                self.assertEqual(len(job["members"]), 2 + spare)
+                self.assertEqual(steps_of(directory), [20, 40])
+                self.assertEqual(step_lines(directory), list(range(1, 41)))
+                self.assertEqual(step_lines(directory, "evaluation"), [10, 20, 30, 40])
+                self.assertEqual(step_lines(directory, "sample"), [10, 20, 30, 40])
+                # The loss of a step goes with a member that has not told its part of it, unless the step is made again.
+                lost = {line["step"] for line in lines_of(directory, "step") if line["loss"] is None}
+                self.assertLessEqual(lost, {20} if "commit" in point else set())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -44,9 +45,13 @@ class JsonLine {
   JsonLine& Number(const char* key, std::optional<double> value) {
     return Number(key, value.value_or(std::nan("")));
   }
-  JsonLine& Integer(const char* key, int64_t value) {
+  JsonLine& Integer(const char* key, std::optional<int64_t> value) {
     Key(key);
-    absl::StrAppend(&to_, value);
+    if (value.has_value()) {
+      absl::StrAppend(&to_, *value);
+    } else {
+      to_ += "null";
+    }
     return *this;
   }
   JsonLine& Text(const char* key, std::string_view value) {
@@ -80,13 +85,32 @@ struct Story {
   int64_t kept_bytes = 0;  // at its start
   std::string kept_later;  // whole lines, to follow them
   int64_t removed_lines = 0;
+  MetricsFile::LastSteps last;  // of the kept ones
 };
+
+// Notes the line of `step` among the last ones.
+void NoteLast(std::string_view line, int64_t step,
+              MetricsFile::LastSteps* last) {
+  const auto note = [&](const char* kind, int64_t* of_kind) {
+    std::string start(kLineStart);
+    absl::StrAppend(&start, step, R"(,"kind":")", kind, "\"");
+    if (line.substr(0, start.size()) == start)
+      *of_kind = std::max(*of_kind, step);
+  };
+  note("step", &last->step);
+  note("evaluation", &last->evaluation);
+  note("sample", &last->sample);
+}
 
 void Sort(std::string_view line, int64_t resume_step, Story* story) {
   const bool is_whole = line.back() == '\n';
-  if (!is_whole || StepOfLine(line).value_or(0) > resume_step) {
+  const int64_t step = StepOfLine(line).value_or(0);
+  if (!is_whole || step > resume_step) {
     ++story->removed_lines;
-  } else if (story->removed_lines == 0) {
+    return;
+  }
+  NoteLast(line, step, &story->last);
+  if (story->removed_lines == 0) {
     story->kept_bytes += static_cast<int64_t>(line.size());
   } else {
     story->kept_later += line;
@@ -126,18 +150,22 @@ absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
                                               int64_t resume_step) {
   if (!IsRegularFile(path)) {
     ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
-    return MetricsFile(std::move(file), /*removed_lines=*/0);
+    return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps());
   }
   ASSIGN_OR_RETURN(const Story story, ReadStory(path, resume_step));
   ASSIGN_OR_RETURN(AppendFile file,
                    AppendFile::TakeOver(path, story.kept_bytes));
   file.Append(story.kept_later);
   RETURN_IF_ERROR(file.Flush());
-  return MetricsFile(std::move(file), story.removed_lines);
+  return MetricsFile(std::move(file), story.removed_lines, story.last);
 }
 
 void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {
+  last_.step = record.step;
   const PhaseSeconds& seconds = record.seconds;
+  const auto if_known = [&](int64_t bytes) {
+    return record.is_partial ? std::nullopt : std::optional<int64_t>(bytes);
+  };
   JsonLine line(record.step, "step", unix_seconds, &line_);
   line.Number("loss", record.loss)
       .Number("gradient_norm", record.gradient_norm)
@@ -153,8 +181,8 @@ void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {
       .Number("optimizer_seconds", seconds.optimizer)
       .Number("checkpoint_snapshot_seconds", seconds.checkpoint_snapshot)
       .Number("total_seconds", seconds.total)
-      .Integer("wire_payload_bytes", record.wire_payload_bytes)
-      .Integer("wire_theory_bytes", record.wire_theory_bytes)
+      .Integer("wire_payload_bytes", if_known(record.wire_payload_bytes))
+      .Integer("wire_theory_bytes", if_known(record.wire_theory_bytes))
       .Integer("world_size", record.world_size)
       .Integer("generation", record.generation);
   file_.Append(line.Finish());
@@ -163,6 +191,7 @@ void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {
 void MetricsFile::AppendEvaluation(double unix_seconds, int64_t step,
                                    double loss,
                                    std::optional<double> accuracy) {
+  last_.evaluation = step;
   file_.Append(JsonLine(step, "evaluation", unix_seconds, &line_)
                    .Number("loss", loss)
                    .Number("accuracy", accuracy)
@@ -171,6 +200,7 @@ void MetricsFile::AppendEvaluation(double unix_seconds, int64_t step,
 
 void MetricsFile::AppendSample(double unix_seconds, int64_t step,
                                std::string_view prompt, std::string_view text) {
+  last_.sample = step;
   file_.Append(JsonLine(step, "sample", unix_seconds, &line_)
                    .Text("prompt", prompt)
                    .Text("text", text)

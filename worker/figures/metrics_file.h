@@ -66,12 +66,22 @@ class MetricsFile {
   // The lines that Open removed.
   [[nodiscard]] int64_t removed_lines() const { return removed_lines_; }
 
+  // The last steps of which there are lines of a kind, buffered ones included; 0:
+  // none.
+  struct LastSteps {
+    int64_t step = 0;
+    int64_t evaluation = 0;
+    int64_t sample = 0;
+  };
+  [[nodiscard]] const LastSteps& last() const { return last_; }
+
  private:
-  MetricsFile(AppendFile file, int64_t removed_lines)
-      : file_(std::move(file)), removed_lines_(removed_lines) {}
+  MetricsFile(AppendFile file, int64_t removed_lines, const LastSteps& last)
+      : file_(std::move(file)), removed_lines_(removed_lines), last_(last) {}
 
   AppendFile file_;
   int64_t removed_lines_;
+  LastSteps last_;
   std::string line_;  // kept for its capacity
 };
 

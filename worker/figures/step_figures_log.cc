@@ -33,6 +33,10 @@ std::string HostName() {
 }
 
 std::vector<ScalarFigure> FiguresOf(const StepRecord& record) {
+  if (record.is_partial) {
+    return {{"train/gradient_norm", record.gradient_norm},
+            {"train/learning_rate", record.learning_rate}};
+  }
   const PhaseSeconds& seconds = record.seconds;
   std::vector<ScalarFigure> figures = {
       {"train/loss", record.loss},
@@ -94,14 +98,17 @@ absl::StatusOr<std::unique_ptr<StepFiguresLog>> StepFiguresLog::Open(
 StepFiguresLog::~StepFiguresLog() { Close().IgnoreError(); }
 
 absl::Status StepFiguresLog::RecordStep(const StepRecord& record) {
+  if (record.step <= last().step) return absl::OkStatus();
   const double now = UnixSeconds();
   metrics_.AppendStep(now, record);
   events_.AppendScalars(now, record.step, FiguresOf(record));
+  if (++unwritten_steps_ == kMostUnwrittenSteps) return Close();
   return FlushIfDue();
 }
 
 absl::Status StepFiguresLog::RecordEvaluation(int64_t step, double loss,
                                               std::optional<double> accuracy) {
+  if (step <= last().evaluation) return absl::OkStatus();
   const double now = UnixSeconds();
   metrics_.AppendEvaluation(now, step, loss, accuracy);
   std::vector<ScalarFigure> figures = {{"evaluation/loss", loss}};
@@ -109,17 +116,18 @@ absl::Status StepFiguresLog::RecordEvaluation(int64_t step, double loss,
     figures.push_back({"evaluation/accuracy", *accuracy});
   }
   events_.AppendScalars(now, step, figures);
-  return FlushIfDue();
+  return Close();
 }
 
 absl::Status StepFiguresLog::RecordSample(int64_t step, std::string_view prompt,
                                           std::string_view text) {
+  if (step <= last().sample) return absl::OkStatus();
   const double now = UnixSeconds();
   metrics_.AppendSample(now, step, prompt, text);
   events_.AppendText(now, step, "sample",
                      absl::StrCat("Prompt:\n\n", Verbatim(prompt),
                                   "\nThe model goes on:\n\n", Verbatim(text)));
-  return FlushIfDue();
+  return Close();
 }
 
 absl::Status StepFiguresLog::RecordCheckpoint(int64_t step,
@@ -136,6 +144,8 @@ absl::Status StepFiguresLog::RecordCheckpoint(int64_t step,
 }
 
 absl::Status StepFiguresLog::Close() {
+  last_flush_ = clock_.Now();
+  unwritten_steps_ = 0;
   absl::Status metrics = metrics_.Flush();
   absl::Status events = events_.Flush();
   if (metrics.ok()) return events;
@@ -149,13 +159,11 @@ double StepFiguresLog::UnixSeconds() const {
 }
 
 absl::Status StepFiguresLog::FlushIfDue() {
-  const MonotonicTime now = clock_.Now();
   const size_t buffered = metrics_.buffered_bytes() + events_.buffered_bytes();
-  if (now - last_flush_ < options_.flush_interval &&
+  if (clock_.Now() - last_flush_ < options_.flush_interval &&
       buffered < kMaxBufferedBytes) {
     return absl::OkStatus();
   }
-  last_flush_ = now;
   return Close();
 }
 

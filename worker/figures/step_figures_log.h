@@ -5,7 +5,10 @@
 // text, sample.
 //
 // Recording is meant for the training thread: it formats into memory, and the
-// files are written at most once a second. A file that can no longer be written
+// files are written at most once a second, but at once after an evaluation or a
+// sample, and after kMostUnwrittenSteps steps. A step, evaluation or sample that is
+// in metrics.jsonl already is not recorded again, since after a fault nobody else
+// knows what the writer before had written. A file that can no longer be written
 // (a full disk) fails one call and is then left alone, while the other goes on:
 // log that Status and train on. No exceptions. Thread-compatible; `clock` must
 // outlive it.
@@ -39,6 +42,9 @@ namespace ringmaster {
 
 class StepFiguresLog {
  public:
+  // The most steps that are lost with this process.
+  static constexpr int kMostUnwrittenSteps = 1024;
+
   struct Options {
     // The directory, made with its parents if it is missing. It belongs to one
     // job: see resume_step.
@@ -84,6 +90,10 @@ class StepFiguresLog {
   [[nodiscard]] int64_t removed_lines() const {
     return metrics_.removed_lines();
   }
+  // See MetricsFile.
+  [[nodiscard]] const MetricsFile::LastSteps& last() const {
+    return metrics_.last();
+  }
 
  private:
   StepFiguresLog(Options options, Clock& clock, MetricsFile metrics,
@@ -102,6 +112,7 @@ class StepFiguresLog {
   MetricsFile metrics_;
   EventFile events_;
   MonotonicTime last_flush_;
+  int unwritten_steps_ = 0;
 };
 
 }  // namespace ringmaster

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -64,6 +65,55 @@ TEST_F(StepFiguresLogTest, DoesNotKeepManyLongSamplesInMemory) {
   ASSERT_TRUE(
       (*log)->RecordSample(1, "", std::string(size_t{1} << 20, 'x')).ok());
   EXPECT_GT(ContentOf(metrics_path_).size(), size_t{1} << 20);
+}
+
+// Others rely on it: they keep as many steps as may be lost with this process.
+TEST_F(StepFiguresLogTest, WritesAfterAsManySteps) {
+  auto log = Open();
+  ASSERT_TRUE(log.ok()) << log.status();
+  const int64_t most = StepFiguresLog::kMostUnwrittenSteps;
+  for (int64_t step = 1; step < most; ++step)
+    ASSERT_TRUE((*log)->RecordStep({.step = step}).ok());
+  EXPECT_EQ(ContentOf(metrics_path_), "");
+  ASSERT_TRUE((*log)->RecordStep({.step = most}).ok());
+  EXPECT_THAT(ContentOf(metrics_path_),
+              HasSubstr("{\"step\":" + std::to_string(most) + ","));
+}
+
+TEST_F(StepFiguresLogTest, WritesAnEvaluationAtOnce) {
+  auto log = Open();
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_TRUE((*log)->RecordEvaluation(5, 1.5).ok());
+  EXPECT_THAT(ContentOf(metrics_path_), HasSubstr("evaluation"));
+}
+
+TEST_F(StepFiguresLogTest, DoesNotRecordAgainWhatIsInTheFile) {
+  for (int life = 0; life < 2; ++life) {
+    auto log = Open(/*resume_step=*/5);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_EQ((*log)->last().step, life == 0 ? 0 : 5);
+    ASSERT_TRUE((*log)->RecordStep({.step = 5}).ok());
+    ASSERT_TRUE((*log)->RecordEvaluation(5, 1.5).ok());
+    ASSERT_TRUE((*log)->RecordSample(5, "a", "b").ok());
+    EXPECT_EQ((*log)->last().evaluation, 5);
+    EXPECT_EQ((*log)->last().sample, 5);
+  }
+  const std::string lines = ContentOf(metrics_path_);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;
+}
+
+TEST_F(StepFiguresLogTest, APartialRecordHasWhatIsKnown) {
+  auto log = Open();
+  ASSERT_TRUE(log.ok()) << log.status();
+  StepRecord record = PartialRecord(7);
+  record.gradient_norm = 2;
+  ASSERT_TRUE((*log)->RecordStep(record).ok());
+  ASSERT_TRUE((*log)->Close().ok());
+  const std::string line = ContentOf(metrics_path_);
+  EXPECT_THAT(line, HasSubstr("\"loss\":null,\"gradient_norm\":2,"));
+  EXPECT_THAT(line, HasSubstr("\"total_seconds\":null,\"wire_payload_bytes\":"
+                              "null,\"wire_theory_bytes\":null"));
+  EXPECT_THAT(ContentOf(events_path_), Not(HasSubstr("train/loss")));
 }
 
 TEST_F(StepFiguresLogTest, TheEndWritesWhatIsLeft) {
@@ -154,10 +204,11 @@ TEST_F(StepFiguresLogTest, AFullDiskIsReportedOnceAndTrainingGoesOn) {
 TEST_F(StepFiguresLogTest, OneFileThatFailsDoesNotStopTheOther) {
   auto log = Open();
   ASSERT_TRUE(log.ok()) << log.status();
-  ASSERT_TRUE((*log)->RecordSample(1, "", std::string(1000, '"')).ok());
   const FullDisk disk(1700);  // a quote is two bytes in JSON
+  const absl::Status written =
+      (*log)->RecordSample(1, "", std::string(1000, '"'));
   EXPECT_THAT(
-      std::string((*log)->Close().message()),
+      std::string(written.message()),
       testing::AllOf(HasSubstr(metrics_path_), Not(HasSubstr(events_path_))));
   ASSERT_TRUE((*log)->RecordEvaluation(2, 1).ok());
   EXPECT_TRUE((*log)->Close().ok());

@@ -3,6 +3,7 @@
 #define RINGMASTER_WORKER_FIGURES_STEP_RECORD_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace ringmaster {
@@ -18,6 +19,8 @@ struct PhaseSeconds {
   double optimizer = 0;  // with the norm of the gradient
   double checkpoint_snapshot = 0;
   double total = 0;
+
+  friend bool operator==(const PhaseSeconds&, const PhaseSeconds&) = default;
 };
 
 struct StepRecord {
@@ -38,7 +41,25 @@ struct StepRecord {
   int64_t wire_theory_bytes = 0;
   int world_size = 1;
   int64_t generation = 0;
+  // The step was interrupted after its gradient was complete, and made all the
+  // same: neither its loss nor its times are known, and they are NaN.
+  bool is_partial = false;
+
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };
+
+// Returns the record of a step of which no more is known than that.
+[[nodiscard]] inline StepRecord PartialRecord(int64_t step) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  StepRecord record;
+  record.step = step;
+  record.loss = record.gradient_norm = record.learning_rate = kUnknown;
+  record.tokens_per_second = record.samples_per_second = kUnknown;
+  record.seconds = {kUnknown, kUnknown, kUnknown, kUnknown,
+                    kUnknown, kUnknown, kUnknown, kUnknown};
+  record.is_partial = true;
+  return record;
+}
 
 // Returns the bytes that each rank sends on average in a ring all-reduce of
 // `bytes` among N ranks: 2 * bytes * (N-1) / N (Patarasuk and Yuan, 2009).

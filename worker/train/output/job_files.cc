@@ -1,6 +1,9 @@
 #include "worker/train/output/job_files.h"
 
+#include <algorithm>
+#include <array>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,16 @@ std::string WrittenText(const CheckpointResult& result) {
   return text;
 }
 
+// Returns true if `rank` writes checkpoints: the first rank of its host does, and
+// the lowest of those that see the same directory.
+bool WritesCheckpoints(const auto& standings, int rank) {
+  const int64_t own = standings[static_cast<size_t>(rank)].directory;
+  return own != 0 && std::none_of(standings.begin(), standings.begin() + rank,
+                                  [own](const auto& lower) {
+                                    return lower.directory == own;
+                                  });
+}
+
 }  // namespace
 
 JobFiles::JobFiles(TrainingState& state, ProgressBoard& board,
@@ -44,22 +57,25 @@ JobFiles::~JobFiles() = default;
 absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
                                        Communicator& communicator,
                                        absl::Duration wait_timeout) {
-  if (directory().empty()) return absl::OkStatus();
   generation_ = generation;
+  evaluated_step_ = std::min(evaluated_step_, state_.applied_step());
+  sampled_step_ = std::min(sampled_step_, state_.applied_step());
+  if (directory().empty()) return absl::OkStatus();
   recorded_sent_bytes_ = 0;
   recorded_theory_bytes_ = 0;
   // Another rank may be the writer now, or this one try the same step again.
   if (!latest_failure_.ok()) snapshot_step_ = 0;
   latest_failure_ = absl::OkStatus();
-  ASSIGN_OR_RETURN(is_writer_, AgreeOnWriter(local_rank, communicator,
-                                             clock_.Now() + wait_timeout));
+  world_size_ = communicator.world_size();
+  history_.ForgetAfter(state_.applied_step());
+  KeepFiguresOpen(communicator.rank());
+  const MonotonicTime deadline = clock_.Now() + wait_timeout;
+  ASSIGN_OR_RETURN(const std::vector<Standing> standings,
+                   Exchange(OwnStanding(local_rank, communicator.rank()),
+                            communicator, deadline));
+  is_writer_ = WritesCheckpoints(standings, communicator.rank());
   if (is_writer_ && writer_ == nullptr) OpenWriter();
-  if (communicator.rank() != 0) {
-    figures_.reset();
-  } else if (figures_ == nullptr || figures_failed_ ||
-             state_.applied_step() < recorded_step_) {
-    OpenFigures();
-  }
+  RETURN_IF_ERROR(TakeOverFigures(standings, communicator, deadline));
   return failure_;
 }
 
@@ -68,28 +84,84 @@ void JobFiles::EndGeneration() {
   if (figures_ != nullptr) CheckFigures(figures_->Close());
 }
 
-absl::StatusOr<bool> JobFiles::AgreeOnWriter(int local_rank,
-                                             Communicator& communicator,
-                                             MonotonicTime deadline) {
-  const size_t rank = static_cast<size_t>(communicator.rank());
-  std::vector<int64_t> identities(
-      static_cast<size_t>(communicator.world_size()));
+JobFiles::Standing JobFiles::OwnStanding(int local_rank, int rank) {
+  Standing own;
   if (local_rank == 0) {
     const absl::StatusOr<int64_t> identity = DirectoryIdentity(directory());
     if (identity.ok()) {
-      identities[rank] = *identity;
+      own.directory = *identity;
     } else {
       Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, state_.applied_step(),
              std::string(identity.status().message()));
     }
   }
+  // Without a file it lacks nothing.
+  own.figures = state_.applied_step();
+  if (rank == 0 && figures_ != nullptr) own.figures = figures_->last().step;
+  own.last_step = history_.last_step();
+  own.is_whole = history_.is_whole() ? 1 : 0;
+  own.steps = static_cast<int64_t>(history_.size());
+  return own;
+}
+
+absl::StatusOr<std::vector<JobFiles::Standing>> JobFiles::Exchange(
+    const Standing& own, Communicator& communicator, MonotonicTime deadline) {
+  constexpr size_t kWords = 5;
+  const auto count = static_cast<size_t>(communicator.world_size());
+  std::vector<int64_t> words(count * kWords);
+  const std::array<int64_t, kWords> mine = {
+      own.directory, own.figures, own.last_step, own.is_whole, own.steps};
+  std::copy(mine.begin(), mine.end(),
+            words.begin() + communicator.rank() * int{kWords});
   RETURN_IF_ERROR(communicator.Run(
-      AllGather(BufferView::Of(std::span<int64_t>(identities))), deadline));
-  if (identities[rank] == 0) return false;
-  for (size_t lower = 0; lower < rank; ++lower) {
-    if (identities[lower] == identities[rank]) return false;
+      AllGather(BufferView::Of(std::span<int64_t>(words))), deadline));
+  std::vector<Standing> standings(count);
+  auto word = words.begin();
+  for (Standing& standing : standings) {
+    standing.directory = *word++;
+    standing.figures = *word++;
+    standing.last_step = *word++;
+    standing.is_whole = *word++;
+    standing.steps = *word++;
   }
-  return true;
+  return standings;
+}
+
+// All ranks know the same, so all take part, or none does.
+absl::Status JobFiles::TakeOverFigures(const std::vector<Standing>& standings,
+                                       Communicator& communicator,
+                                       MonotonicTime deadline) {
+  // The lowest rank that knows most of the newest step; often rank 0 itself.
+  const auto source =
+      std::max_element(standings.begin(), standings.end(),
+                       [](const Standing& a, const Standing& b) {
+                         return std::tie(a.last_step, a.is_whole) <
+                                std::tie(b.last_step, b.is_whole);
+                       });
+  const auto count = static_cast<size_t>(std::max<int64_t>(
+      0, std::min(source->last_step - standings[0].figures, source->steps)));
+  if (count == 0) return absl::OkStatus();
+  const int root = static_cast<int>(source - standings.begin());
+  std::vector<int64_t> words(count * StepHistory::kRecordWords);
+  if (communicator.rank() == root) ToWords(history_.Last(count), words);
+  if (root != 0) {
+    RETURN_IF_ERROR(communicator.Run(
+        Broadcast(BufferView::Of(std::span<int64_t>(words)), root), deadline));
+  }
+  if (figures_ == nullptr) return absl::OkStatus();
+  for (const StepRecord& record : FromWords(words))
+    CheckFigures(figures_->RecordStep(record));
+  return absl::OkStatus();
+}
+
+void JobFiles::NoteSettled(int64_t step, double gradient_norm,
+                           double learning_rate) {
+  StepRecord record = PartialRecord(step);
+  record.gradient_norm = gradient_norm;
+  record.learning_rate = learning_rate;
+  record.world_size = world_size_;
+  record.generation = generation_;
+  history_.Add(record);
 }
 
 void JobFiles::OpenWriter() {
@@ -111,10 +183,18 @@ void JobFiles::OpenWriter() {
          std::string(writer.status().message()));
 }
 
+void JobFiles::KeepFiguresOpen(int rank) {
+  if (rank != 0) {
+    figures_.reset();
+  } else if (figures_ == nullptr || figures_failed_ ||
+             state_.applied_step() < figures_->last().step) {
+    OpenFigures();
+  }
+}
+
 void JobFiles::OpenFigures() {
   figures_.reset();
   figures_failed_ = false;
-  recorded_step_ = 0;
   StepFiguresLog::Options options;
   options.directory = directory();
   options.resume_step = state_.applied_step();
@@ -127,12 +207,12 @@ void JobFiles::OpenFigures() {
   }
 }
 
-void JobFiles::RecordStep(const StepFigures& figures, int world_size) {
-  if (figures_ == nullptr) return;
+void JobFiles::RecordStep(const StepFigures& figures) {
+  if (directory().empty()) return;
   const double seconds = absl::ToDoubleSeconds(figures.duration);
   const PhaseFigures& phases = figures.phases;
   StepRecord record;
-  record.step = recorded_step_ = figures.step;
+  record.step = figures.step;
   record.loss = figures.loss;
   record.gradient_norm = figures.gradient_norm;
   record.learning_rate = figures.learning_rate;
@@ -157,20 +237,28 @@ void JobFiles::RecordStep(const StepFigures& figures, int world_size) {
   record.wire_theory_bytes =
       figures.payload_theory_bytes -
       std::exchange(recorded_theory_bytes_, figures.payload_theory_bytes);
-  record.world_size = world_size;
+  record.world_size = world_size_;
   record.generation = generation_;
-  CheckFigures(figures_->RecordStep(record));
+  history_.Add(record);
+  if (figures_ != nullptr) CheckFigures(figures_->RecordStep(record));
 }
 
 void JobFiles::RecordEvaluation(int64_t step, double loss, double accuracy) {
+  evaluated_step_ = step;
   if (figures_ != nullptr)
     CheckFigures(figures_->RecordEvaluation(step, loss, accuracy));
 }
 
 void JobFiles::RecordSample(int64_t step, const std::string& prompt,
                             const std::string& text) {
+  sampled_step_ = step;
   if (figures_ != nullptr)
     CheckFigures(figures_->RecordSample(step, prompt, text));
+}
+
+JobFiles::Recorded JobFiles::recorded() const {
+  if (figures_ == nullptr) return {evaluated_step_, sampled_step_};
+  return {figures_->last().evaluation, figures_->last().sample};
 }
 
 void JobFiles::CheckFigures(const absl::Status& status) {

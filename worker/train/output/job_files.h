@@ -7,7 +7,9 @@
 // A file that cannot be written becomes a notice, and training goes on, unless
 // the job is to fail over a checkpoint. A job whose last checkpoint could not be
 // written has failed in any case: it has not left what it was run for. Figures that
-// could not be written are tried again with the next generation.
+// could not be written are tried again with the next generation. Every rank keeps
+// the last steps' figures (StepHistory), from which rank 0 adds what an earlier rank
+// 0 had not written when it died.
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
 #define RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
@@ -17,8 +19,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
@@ -27,6 +31,7 @@
 #include "worker/figures/step_figures_log.h"
 #include "worker/member/job_runner.h"
 #include "worker/member/progress_board.h"
+#include "worker/train/output/step_history.h"
 #include "worker/train/state/training_state.h"
 
 namespace ringmaster {
@@ -43,12 +48,16 @@ class JobFiles {
 
   // A generation begins, after its steps are settled: agrees with all ranks on
   // who writes. `local_rank` is this rank's index on its host.
-  // Errors as Communicator::Wait, and failure().
+  // Rank 0 takes over figures that it lacks. Errors as Communicator::Wait, and
+  // failure().
   [[nodiscard]] absl::Status BeginGeneration(int64_t generation, int local_rank,
                                              Communicator& communicator,
                                              absl::Duration wait_timeout);
   // Training starts from the checkpoint of `step`, which is there already.
   void StartsFrom(int64_t step) { snapshot_step_ = step; }
+  // Between two generations: `step` was complete when the last one was interrupted,
+  // and counts. `gradient_norm` may be NaN: not known.
+  void NoteSettled(int64_t step, double gradient_norm, double learning_rate);
   // The first checkpoint that could not be written, with the exit code of a
   // file that cannot be used, if the job is to fail over it.
   [[nodiscard]] const absl::Status& failure() const { return failure_; }
@@ -60,10 +69,18 @@ class JobFiles {
   // Writes the remaining figures; checkpoints continue to be written.
   void EndGeneration();
 
-  void RecordStep(const StepFigures& figures, int world_size);
+  void RecordStep(const StepFigures& figures);
   void RecordEvaluation(int64_t step, double loss, double accuracy);
   void RecordSample(int64_t step, const std::string& prompt,
                     const std::string& text);
+  // The last step after which this process has evaluated; 0: none.
+  [[nodiscard]] int64_t evaluated_step() const { return evaluated_step_; }
+  // The last steps of which there are records: in the file, on a rank that writes it.
+  struct Recorded {
+    int64_t evaluation = 0;
+    int64_t sample = 0;
+  };
+  [[nodiscard]] Recorded recorded() const;
 
   // Returns true if SnapshotIfDue or Finish would have this rank take a
   // snapshot, which needs parameters and moments to be there.
@@ -81,9 +98,22 @@ class JobFiles {
   void Finish(int64_t step, const CancelToken& cancel);
 
  private:
-  [[nodiscard]] absl::StatusOr<bool> AgreeOnWriter(int local_rank,
-                                                   Communicator& communicator,
-                                                   MonotonicTime deadline);
+  // What ranks tell each other as a generation begins.
+  struct Standing {
+    int64_t directory = 0;  // its identity; 0: it writes none
+    int64_t figures = 0;    // of rank 0: the last step in its file
+    // Of its history.
+    int64_t last_step = 0;
+    int64_t is_whole = 0;
+    int64_t steps = 0;
+  };
+  [[nodiscard]] Standing OwnStanding(int local_rank, int rank);
+  [[nodiscard]] static absl::StatusOr<std::vector<Standing>> Exchange(
+      const Standing& own, Communicator& communicator, MonotonicTime deadline);
+  [[nodiscard]] absl::Status TakeOverFigures(
+      const std::vector<Standing>& standings, Communicator& communicator,
+      MonotonicTime deadline);
+  void KeepFiguresOpen(int rank);
   void OpenFigures();
   void OpenWriter();
   void TakeSnapshot(int64_t step);
@@ -116,7 +146,10 @@ class JobFiles {
   // ranks wait.
   std::unique_ptr<StepFiguresLog> figures_;
   bool figures_failed_ = false;  // a file of `figures_` gets no more
-  int64_t recorded_step_ = 0;    // the last one in `figures_`
+  StepHistory history_;
+  int world_size_ = 1;
+  int64_t evaluated_step_ = 0;
+  int64_t sampled_step_ = 0;
 };
 
 }  // namespace ringmaster

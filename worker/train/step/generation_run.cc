@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -70,11 +71,7 @@ GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   if (parts_.no_step != NoStep::kNone) return RunWithoutStep();
   const ProgramConfig& config = parts_.state.config();
-  // A fault may have come between a step and the checkpoint that was due after it.
-  if (const int64_t step = parts_.state.applied_step();
-      step > 0 && step < config.program.steps()) {
-    RETURN_IF_ERROR(SnapshotAfter(step, /*is_last=*/false));
-  }
+  RETURN_IF_ERROR(MakeUpFor(parts_.state.applied_step()));
   while (parts_.state.applied_step() < config.program.steps()) {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
@@ -87,20 +84,40 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
       RETURN_IF_ERROR(Finish(step, End::kStopped));
       return End::kStopped;
     }
-    if (!is_last && config.program.evaluate_every() > 0 &&
-        step % config.program.evaluate_every() == 0) {
-      RETURN_IF_ERROR(EvaluateAfter(step));
-    }
-    // After the evaluation: the next generation resumes after this step and
-    // would not make up for it.
+    if (IsEvaluationDue(step)) RETURN_IF_ERROR(EvaluateAfter(step));
     if (summary.drain && !is_last) {
       RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained));
       return End::kDrained;
     }
   }
-  RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
   RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kFinished));
   return End::kFinished;
+}
+
+bool GenerationRun::IsEvaluationDue(int64_t step) const {
+  const v1::TrainProgram& program = parts_.state.config().program;
+  return step >= program.steps() ||
+         (program.evaluate_every() > 0 && step % program.evaluate_every() == 0);
+}
+
+// A fault may have come between a step and what was due after it.
+absl::Status GenerationRun::MakeUpFor(int64_t step) {
+  if (step == 0) return absl::OkStatus();
+  const bool is_done = step >= parts_.state.config().program.steps();
+  if (!is_done) RETURN_IF_ERROR(SnapshotAfter(step, /*is_last=*/false));
+  if (!IsEvaluationDue(step)) return absl::OkStatus();
+  // By what rank 0 knows, since it records evaluations. A job that was done when it
+  // began has nothing else to show.
+  int64_t evaluated_step = parts_.files.recorded().evaluation;
+  if (is_done)
+    evaluated_step = std::min(evaluated_step, parts_.files.evaluated_step());
+  RETURN_IF_ERROR(parts_.communicator.Run(
+      Broadcast(BufferView::Of(std::span<int64_t>(&evaluated_step, 1)),
+                /*root=*/0),
+      parts_.clock.Now() + wait_timeout_));
+  if (evaluated_step < step) return EvaluateAfter(step);
+  return parts_.files.recorded().sample < step ? WriteSample(step)
+                                               : absl::OkStatus();
 }
 
 absl::StatusOr<GenerationRun::End> GenerationRun::RunWithoutStep() {
@@ -232,7 +249,7 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
   figures.awaited_rank = awaited_.most().rank;
   figures.awaited = awaited_.most().per_step;
   parts_.board.RecordStep(figures);
-  parts_.files.RecordStep(figures, parts_.communicator.world_size());
+  parts_.files.RecordStep(figures);
 }
 
 absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
@@ -322,11 +339,13 @@ absl::Status GenerationRun::EvaluateAfter(int64_t step) {
   if (parts_.state.dataset().size(Split::kHeldOut) > 0) {
     parts_.board.EnterPhase(TrainPhase::kEvaluate);
     const MonotonicTime begin = parts_.clock.Now();
+    RETURN_IF_ERROR(FAIL_POINT("train.evaluate"));
     ASSIGN_OR_RETURN(const Evaluation evaluation,
                      Evaluate(parts_.state, parts_.communicator, wait_timeout_,
                               parts_.clock, parts_.cancel));
     parts_.trace.Record(
         {"evaluate", "compute", step, -1, 0, begin, begin, parts_.clock.Now()});
+    RETURN_IF_ERROR(FAIL_POINT("train.evaluated"));
     parts_.board.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
     parts_.files.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
   }

@@ -87,6 +87,10 @@ class GenerationRun {
   void NoteSkippedStep(int64_t step, const CommittedStep& committed);
   // Takes the snapshot of `step`, if one is due.
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
+  [[nodiscard]] bool IsEvaluationDue(int64_t step) const;
+  // The generation begins after `step`: makes what was due after it and is not
+  // there.
+  [[nodiscard]] absl::Status MakeUpFor(int64_t step);
   // Leaves the others, and waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step, End how);
   // Members leave, and the generation is for what they hold.
@@ -123,7 +127,7 @@ class GenerationRun {
   Batch micro_batch_;                // scratch
   int64_t steps_run_ = 0;            // in this generation
   std::optional<MonotonicTime> leaves_since_;
-  std::string non_finite_origin_;    // of the last update that was left out
+  std::string non_finite_origin_;  // of the last update that was left out
   AwaitedRanks awaited_;
   absl::Duration all_reduce_time_;  // of the steps so far
   absl::Duration last_snapshot_;    // after the step before

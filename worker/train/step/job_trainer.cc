@@ -1,7 +1,9 @@
 #include "worker/train/step/job_trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -173,6 +175,10 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
   } else if (assignment.is_newcomer) {
     job_->state().BecomeNewcomer();
   }
+  const int64_t interrupted_step = job_->state().applied_step() + 1;
+  const bool is_complete =
+      job_->state().complete_step() == assignment.resume_step;
+  const double learning_rate = job_->state().learning_rate();
   absl::Status resumed;
   if (job_->state().has_servers()) {
     job_->state().FollowServers(assignment.resume_step);
@@ -182,6 +188,13 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
   // Before anything else can fail: the answer to a halt reports these.
   ShowSteps();
   RETURN_IF_ERROR(resumed);
+  if (!assignment.is_newcomer && assignment.resume_step == interrupted_step) {
+    job_->files().NoteSettled(
+        assignment.resume_step,
+        is_complete ? std::sqrt(job_->state().complete_norm_squared())
+                    : std::numeric_limits<double>::quiet_NaN(),
+        learning_rate);
+  }
   // Checkpoints of steps that will be repeated are written again.
   if (job_->state().applied_step() == 0) job_->files().StartsFrom(0);
   return absl::OkStatus();
