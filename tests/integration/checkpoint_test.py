@@ -3,13 +3,15 @@
 import json
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, binary, inside, mount_namespaces_unavailable, namespaces_unavailable
+from tests.integration.cluster import (
+    Cluster, Hosts, binary, inside, mount_namespaces_unavailable, namespaces_unavailable, step_of)
 from tests.integration.data_files import TextTest, steps_of
 from tests.integration.jobs import TINY_GPT, gpt_job
 
@@ -96,6 +98,35 @@ class CheckpointTest(TextTest):
         self.assertEqual(steps_of(self.checkpoints)[-1], stopped + 5)
         self.assertEqual(len(steps_of(self.checkpoints)), 2)
         self.assertEqual(job["parameters_hash"], self.undisturbed(stopped + 5)["parameters_hash"])
+
+    def test_a_job_that_is_cancelled_while_it_recovers_writes_what_it_holds(self):
+        for waits in (False, True):
+            directory = self.directory / f"waits-{waits}"
+            with self.subTest(waits=waits), Cluster() as cluster:
+                cluster.start_coordinator(budget="2s")
+                workers = [cluster.start_worker(name) for name in "abc"]
+                cluster.await_workers(3)
+                job_id = cluster.submit(self.job(workers=(3 if waits else 1, 3), steps=ENDLESS, every=ENDLESS, directory=directory))
+                cluster.await_step(job_id, 20)
+                step = step_of(cluster.job(job_id))
+                if not waits:
+                    workers[1].signal(signal.SIGSTOP)  # so that the halt takes its time
+                workers[2].signal(signal.SIGKILL)
+                cluster.await_event(job_id, "job.gathering" if waits else "job.halting")
+                job = cluster.cancel(job_id)
+                saved, = steps_of(directory)
+                self.assertGreaterEqual(saved, step)
+                self.assertRegex(job["message"], f"^stopped after step {saved}: ")
+                self.assertEqual(step_lines(directory), list(range(1, saved + 1)))
+
+    def test_a_cancel_that_cannot_write_a_checkpoint_says_so(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2, env={"RINGMASTER_FAIL_POINTS": "checkpoint.write=error"})
+            job_id = cluster.submit(self.job(steps=ENDLESS, every=ENDLESS))
+            cluster.await_step(job_id, 20)
+            self.assertRegex(cluster.cancel(job_id)["message"],
+                             r"^stopped after step \d+: .*; step \d+ is in no checkpoint, since its checkpoint failed .*fail point checkpoint.write")
 
     def test_a_job_that_was_done_has_nothing_to_do(self):
         with Cluster() as cluster:

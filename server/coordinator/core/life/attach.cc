@@ -97,9 +97,12 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
   const bool has_begun =
       worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
       worker.phase == v1::PHASE_EVALUATE || member.finished.has_value();
-  if (job.state == v1::JOB_STATE_RUNNING && !job.is_recovered && !has_begun) {
+  const bool is_under_way =
+      job.state == v1::JOB_STATE_RUNNING || job.state == v1::JOB_STATE_STOPPING;
+  if (is_under_way && !job.is_recovered && !has_begun) {
     turn.Do(SendStart{worker.session, job.generation});
-  } else if (job.state == v1::JOB_STATE_STOPPING) {
+  }
+  if (job.state == v1::JOB_STATE_STOPPING) {
     if (member.identity.role != v1::ROLE_WORKER) return;
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});

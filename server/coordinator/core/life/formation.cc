@@ -24,6 +24,7 @@
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/rehearsal.h"
+#include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/cost_agreement.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
@@ -121,7 +122,8 @@ void ResetForGeneration(Job& job) {
   job.is_recovered = false;
   job.waits_for_journal = false;
   job.awaits_successor = false;
-  job.halt_intent = HaltIntent::kReform;
+  job.halt_intent =
+      job.cancel_reason.has_value() ? HaltIntent::kCancel : HaltIntent::kReform;
   job.suspicions.clear();
   // Any rank's figures replace those of the generation before.
   job.figures_rank = std::numeric_limits<int>::max();
@@ -272,7 +274,11 @@ void StartTraining(Turn& turn, Job& job) {
           ? absl::StrCat("generation ", job.generation, " trains on ",
                          RanksText(job), " from step ", job.resume_step + 1)
           : absl::StrCat("generation ", job.generation, " ", closing));
-  ArmGrowth(turn, job);
+  if (job.cancel_reason.has_value()) {
+    StopMembers(turn, job);  // within the same time
+  } else {
+    ArmGrowth(turn, job);
+  }
 }
 
 // A member reports that it has prepared when the job is past that.
@@ -280,9 +286,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
                     const Member& member) {
   if (member.prepared.has_value()) {
     // It attached again and repeats its message, so it has missed the start.
-    if (job.state == v1::JOB_STATE_RUNNING) {
-      turn.Do(SendStart{worker.session, job.generation});
-    }
+    turn.Do(SendStart{worker.session, job.generation});
     return;
   }
   // Only the coordinator before the restart knew whether the others were

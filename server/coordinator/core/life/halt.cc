@@ -137,11 +137,15 @@ HaltedAnswer AnswerOf(const Job& job, const Member& member,
 
 HaltIntent IntentOnLoss(const Job& job) {
   if (job.state == v1::JOB_STATE_HALTING) return job.halt_intent;
-  return job.state == v1::JOB_STATE_STOPPING ? HaltIntent::kCancel
-                                             : HaltIntent::kReform;
+  return job.cancel_reason.has_value() ? HaltIntent::kCancel
+                                       : HaltIntent::kReform;
 }
 
 void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
+  // A cancelled job makes no further step.
+  if (intent == HaltIntent::kReform && job.cancel_reason.has_value()) {
+    intent = HaltIntent::kCancel;
+  }
   verdict.set_decision(DecisionOf(intent));
   job.state = v1::JOB_STATE_HALTING;
   job.halt_intent = intent;
@@ -218,9 +222,7 @@ void ResolveHalt(Turn& turn, Job& job) {
                  job.verdict->summary()});
       return;
     case HaltIntent::kCancel:
-      DecideEnd(turn, job,
-                {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-                 absl::StrCat("cancelled: ", job.cancel_reason.value_or(""))});
+      EndCancelled(turn, job);
       return;
   }
 }

@@ -56,21 +56,6 @@ std::set<int> NeededLeavers(const State& state, const Job& job,
   return needed;
 }
 
-// Returns true if the leavers, with whoever else is left, can write a
-// checkpoint.
-bool CanSave(const State& state, const Job& job) {
-  if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
-    return false;
-  }
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    const Worker* const worker = state.FindWorker(member.identity.worker);
-    if (worker == nullptr || worker->protocol < kLeaveProtocol) return false;
-  }
-  // It was tried to the end, and failed; else something disturbed it.
-  return job.closing != Closing::kSave || !job.has_closed;
-}
-
 std::vector<std::string> Newcomers(const Job& job) {
   std::vector<std::string> names;
   for (const Member& member : job.members) {
@@ -152,6 +137,19 @@ bool HasLeavingHolder(const State& state, const Job& job) {
                      [&](const Member& member) {
                        return IsLeavingHolder(state, job, member);
                      });
+}
+
+bool CanSave(const State& state, const Job& job) {
+  if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
+    return false;
+  }
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const Worker* const worker = state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->protocol < kLeaveProtocol) return false;
+  }
+  // It was tried to the end, and failed; else something disturbed it.
+  return job.closing != Closing::kSave || !job.has_closed;
 }
 
 int StayingCount(const State& state, const Job& job, v1::Role role) {
@@ -283,7 +281,9 @@ std::string ClosingText(const Job& job) {
                           NamesText(v1::ROLE_WORKER, Newcomers(job)));
     case Closing::kSave:
       return absl::StrCat("writes the checkpoint of step ", job.resume_step,
-                          ", since all who hold it leave");
+                          job.cancel_reason.has_value()
+                              ? ", since the job is cancelled"
+                              : ", since all who hold it leave");
   }
   return "";
 }

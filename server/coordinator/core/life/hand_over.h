@@ -39,6 +39,10 @@ namespace ringmaster::coordinator {
 // Returns true if a leaver of `job` may hold shards.
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
+// Returns true if the members of `job` that are left can write a checkpoint of what
+// they hold, in a generation that makes no step.
+[[nodiscard]] bool CanSave(const State& state, const Job& job);
+
 // Returns the number of members of that role that are neither lost nor leaving.
 [[nodiscard]] int StayingCount(const State& state, const Job& job,
                                v1::Role role);

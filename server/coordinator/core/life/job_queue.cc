@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/training.h"
 
 namespace ringmaster::coordinator {
@@ -71,7 +72,16 @@ bool CanEndAtOnce(const Job& job) {
 // Stops the members of the job, in a way that depends on their state.
 void CancelMembers(Turn& turn, Job& job) {
   switch (job.state) {
+    case v1::JOB_STATE_GATHERING:
+      job.state = v1::JOB_STATE_HALTING;
+      EndCancelled(turn, job);
+      return;
     case v1::JOB_STATE_PREPARING:
+      if (IsForming(job)) {  // its members have not heard of the generation
+        job.state = v1::JOB_STATE_HALTING;
+        EndCancelled(turn, job);
+        return;
+      }
       BeginHalt(
           turn, job, HaltIntent::kCancel,
           VerdictOnNobody(job, absl::StrCat("cancelled: ", *job.cancel_reason),
@@ -196,11 +206,8 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     return;
   }
   job->cancel_reason = cancel.reason;
-  if (CanEndAtOnce(*job)) {
-    DecideEnd(turn, *job,
-              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-               absl::StrCat("cancelled: ", cancel.reason)},
-              {cancel.request});
+  if (CanEndAtOnce(*job) && !SavesBeforeEnd(turn.state, *job)) {
+    EndCancelled(turn, *job, {cancel.request});
     return;
   }
   CancelMembers(turn, *job);

@@ -448,6 +448,22 @@ std::vector<const Worker*> Savers(const State& state, const Job& job) {
   return members;
 }
 
+// How often those who hold the steps of a cancelled job are asked to write them.
+constexpr int kMostSaves = 3;
+
+// Members without the state cannot write it, and would only copy it.
+void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
+  if (job.sharding.shards > 0) return;
+  for (Member& member : job.members) {
+    if (member.is_lost || held.copies[0].contains(member.identity.rank)) {
+      continue;
+    }
+    member.is_lost = true;
+    Release(turn, *turn.state.FindWorker(member.identity.worker), job.state,
+            "the job is cancelled, and this worker holds nothing of it");
+  }
+}
+
 Formation NextGeneration(const Turn& turn, const Job& job,
                          const ResumePoint& point, const LeavePlan& leave) {
   Formation next;
@@ -503,6 +519,43 @@ void Reform(Turn& turn, Job& job) {
     WaitForJournal(turn, job, point);
     return;
   }
+  FormGeneration(turn, job, next);
+}
+
+bool SavesBeforeEnd(const State& state, const Job& job) {
+  const ResumePoint point = FindResumePoint(job);
+  return !IsNew(job) && !Held(job, point).copies.empty() &&
+         point.resume_step > job.figures.checkpoint_step() &&
+         job.saves_for_cancel < kMostSaves && state.journal_error.empty() &&
+         CanSave(state, job);
+}
+
+std::string UnsavedText(const Job& job, int64_t step) {
+  if (!job.keeps_checkpoints || job.figures.checkpoint_step() >= step) {
+    return "";
+  }
+  return absl::StrCat("; step ", step, " is in no checkpoint, since ",
+                      WhyNotSaved(job, step));
+}
+
+void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting) {
+  const ResumePoint point = FindResumePoint(job);
+  if (!SavesBeforeEnd(turn.state, job)) {
+    const int64_t step = std::max(point.applied_step, point.resume_step);
+    DecideEnd(turn, job,
+              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+               absl::StrCat("cancelled: ", job.cancel_reason.value_or(""),
+                            UnsavedText(job, step))},
+              std::move(waiting));
+    return;
+  }
+  ++job.saves_for_cancel;
+  ReleaseBlanks(turn, job, Held(job, point));
+  Formation next;
+  next.workers = Savers(turn.state, job);
+  next.closing = Closing::kSave;
+  next.resume_step = point.resume_step;
+  next.shard_step = point.shard_step;
   FormGeneration(turn, job, next);
 }
 

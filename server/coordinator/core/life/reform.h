@@ -9,10 +9,14 @@
 // may make the next generation one without a step (hand_over.h). If no
 // member holds the steps that were applied, the job is rolled back: its members
 // start again, from a checkpoint if they find one.
+// A job that is cancelled meanwhile is closed instead: those who hold the steps
+// write a checkpoint.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REFORM_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REFORM_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "server/coordinator/core/state/turn.h"
 
@@ -22,6 +26,20 @@ namespace ringmaster::coordinator {
 // it wait for workers or for the journal. Also called while it waits, whenever
 // something may have changed.
 void Reform(Turn& turn, Job& job);
+
+// Returns true if the members of `job`, which are halted, hold steps that they write
+// a checkpoint of before a cancel ends the job.
+[[nodiscard]] bool SavesBeforeEnd(const State& state, const Job& job);
+
+// Ends `job`, which a user has cancelled and whose members are halted, and answers
+// `waiting` once that is durable; or forms a generation that writes a checkpoint
+// first, as the members of a job that runs do when they are asked to stop. That is
+// tried a few times.
+void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting = {});
+
+// "; step 40 is in no checkpoint, since ...": what a cancel says of the last step,
+// `step`, of a job that keeps checkpoints; empty if there is one of it.
+[[nodiscard]] std::string UnsavedText(const Job& job, int64_t step);
 
 // Returns true if `job` is GATHERING for a next generation, not for its first.
 [[nodiscard]] bool IsWaiting(const Job& job);

@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/progress.h"
+#include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/rehearsal.h"
 
 namespace ringmaster::coordinator {
@@ -243,7 +244,7 @@ void CheckFinished(Turn& turn, Job& job) {
   DecideEnd(turn, job,
             {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
              absl::StrCat("stopped after step ", answer.step, ": ",
-                          *job.cancel_reason)});
+                          *job.cancel_reason, UnsavedText(job, answer.step))});
 }
 
 void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {

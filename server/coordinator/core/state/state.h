@@ -249,6 +249,9 @@ struct Job : JobTerms {
   bool waits_for_journal = false;
   // The reason for which a user cancelled it.
   std::optional<std::string> cancel_reason;
+  // How often its members were asked to write a checkpoint since then, after a
+  // fault.
+  int saves_for_cancel = 0;
   // The end is decided and on its way to the journal; the state changes, and
   // anybody hears of it, once it is durable.
   std::optional<JobEndedRecord> ending;
