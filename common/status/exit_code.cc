@@ -9,6 +9,7 @@
 namespace ringmaster {
 namespace {
 constexpr char kExitCodeUrl[] = "ringmaster.v1/exit_code";
+constexpr char kOfJobUrl[] = "ringmaster.v1/of_job";
 }  // namespace
 
 ExitCode ExitCodeOf(const absl::Status& status) {
@@ -50,6 +51,15 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
                       absl::Cord(absl::StrCat(static_cast<int>(code))));
   }
   return status;
+}
+
+absl::Status OfJob(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kOfJobUrl, absl::Cord());
+  return status;
+}
+
+bool IsOfJob(const absl::Status& status) {
+  return status.GetPayload(kOfJobUrl).has_value();
 }
 
 std::string ExitCodeTable() {

@@ -56,6 +56,10 @@ inline constexpr std::array<ExitCodeMeaning, 8> kExitCodes = {{
 // little.
 [[nodiscard]] absl::Status WithExitCode(absl::Status status, ExitCode code);
 
+// Marks `status` as a failure of the job and not of the worker that meets it.
+[[nodiscard]] absl::Status OfJob(absl::Status status);
+[[nodiscard]] bool IsOfJob(const absl::Status& status);
+
 // The table as text for --help, one line a code.
 [[nodiscard]] std::string ExitCodeTable();
 

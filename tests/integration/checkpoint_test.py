@@ -261,6 +261,20 @@ class CheckpointTest(TextTest):
                 self.assertIn(f"train.checkpoint.directory: cannot create {self.checkpoints}/.directory-identity", message)
                 self.assertIn(reason, message)
 
+    def test_a_job_that_asks_for_it_fails_if_a_checkpoint_does(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", env={"RINGMASTER_FAIL_POINTS": "checkpoint.write=error"})
+            cluster.await_workers(1)
+            cluster.start_worker("b")
+            cluster.await_workers(2)
+            job = cluster.run_job(self.job(workers=(1, 2), steps=ENDLESS, on_error="fail"), "FAILED")
+            # Others could go on, and write; but the job has said that it does not want that.
+            self.assertEqual(job["exit_code"], UNREADABLE)
+            self.assertRegex(job["message"], r"the checkpoint of step \d+ could not be written, and train.checkpoint.on_error is fail: ")
+            self.assertEqual(cluster.events(job["id"], "host.quarantined"), [])
+            self.assertEqual(len(cluster.workers()), 2)
+
     def test_checkpoints_that_fail_show_while_they_do(self):
         with Cluster() as cluster:
             cluster.start_coordinator()

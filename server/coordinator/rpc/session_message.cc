@@ -422,7 +422,8 @@ absl::StatusOr<EventBody> ParseFailed(SessionId session,
                         .generation = failed.generation(),
                         .step = failed.step(),
                         .exit_code = failed.exit_code(),
-                        .message = BoundedText(failed.message())};
+                        .message = BoundedText(failed.message()),
+                        .is_of_job = failed.of_job()};
 }
 
 // A kind that this build does not know is only proof of life.

@@ -561,10 +561,14 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   request.mutable_finished()->set_stopped(true);
   EXPECT_TRUE(std::get<FinishedReceived>(*ParseSessionMessage(9, request, ""))
                   .is_stopped);
+  const auto failed = [&request] {
+    return std::get<FailedReceived>(*ParseSessionMessage(9, request, ""));
+  };
   request.mutable_failed()->set_exit_code(5);
-  EXPECT_EQ(
-      std::get<FailedReceived>(*ParseSessionMessage(9, request, "")).exit_code,
-      5);
+  EXPECT_EQ(failed().exit_code, 5);
+  EXPECT_FALSE(failed().is_of_job);
+  request.mutable_failed()->set_of_job(true);
+  EXPECT_TRUE(failed().is_of_job);
   request.mutable_leaving()->set_done(true);
   EXPECT_TRUE(
       std::get<LeavingReceived>(*ParseSessionMessage(9, request, "")).is_done);

@@ -74,6 +74,7 @@ struct SendFailed {
   int64_t step = 0;
   ExitCode exit_code = ExitCode::kInternal;
   std::string message;
+  bool is_of_job = false;
 };
 // Unless `is_done`, the adapter takes the step from the trainer's progress.
 struct SendLeaving {

@@ -105,9 +105,9 @@ void AgentCore::ReportPaused() {
                          ended_.holds_other_state, ended_.failure});
       break;
     case RunEnd::kFailed:
-      Send(SendFailed{generation_, position_.applied_step,
-                      ExitCodeOf(ended_.status),
-                      std::string(ended_.status.message())});
+      Send(SendFailed{
+          generation_, position_.applied_step, ExitCodeOf(ended_.status),
+          std::string(ended_.status.message()), IsOfJob(ended_.status)});
       break;
     case RunEnd::kDrained:  // says that it leaves
     case RunEnd::kInterrupted:

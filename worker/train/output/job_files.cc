@@ -332,6 +332,9 @@ void JobFiles::Report(const CheckpointResult& result) {
   if (!result.status.ok()) {
     Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, result.step,
            std::string(result.status.message()));
+    // It was due, and the job asked for it. A directory that cannot be used at all
+    // is this worker's matter.
+    failure_ = OfJob(failure_);
     return;
   }
   latest_failure_ = absl::OkStatus();

@@ -357,6 +357,7 @@ TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
   EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
   EXPECT_THAT(std::string(outcomes[0].status.message()),
               HasSubstr("train.checkpoint.on_error is fail"));
+  EXPECT_TRUE(IsOfJob(outcomes[0].status));
   EXPECT_FALSE(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).empty());
 }
 

@@ -180,7 +180,7 @@ ExitCode ExitCodeOf(const FailedReceived& failed) {
 }
 
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
-                  ExitCode exit_code) {
+                  ExitCode exit_code, bool is_of_job) {
   const std::string name = member.identity.worker;
   const std::string_view what = evidence.kind() == v1::EVIDENCE_KIND_SELF_REPORT
                                     ? "failed"
@@ -192,7 +192,7 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   const bool is_failing = job.state == v1::JOB_STATE_HALTING &&
                           job.halt_intent == HaltIntent::kFail;
   const std::optional<std::string> jobs_fault =
-      is_failing || job.is_benchmark
+      is_failing || job.is_benchmark || is_of_job
           ? std::string()
           : NoteOwnFailure(turn, job, member, worker, verdict);
   if (!jobs_fault.has_value()) {

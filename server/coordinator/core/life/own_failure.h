@@ -9,7 +9,9 @@
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
 // go well; or kMostFailures times after one step, to ranks that held it. A field
 // of the job that must be corrected (ExitCode::kUsage) is the job's at once, and
-// so is any failure of a benchmark, whose figures are those of its workers.
+// so is any failure of a benchmark, whose figures are those of its workers, and one
+// that a worker itself calls the job's, since the job asks for it (a checkpoint that
+// cannot be written, where train.checkpoint.on_error is fail).
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 
@@ -31,10 +33,10 @@ inline constexpr int kMostEarlyLosses = 5;
 // a bug.
 [[nodiscard]] ExitCode ExitCodeOf(const FailedReceived& failed);
 
-// `member` of `job` has failed by its own fault. Evicts it, or fails the job.
-// Invalidates `member`.
+// `member` of `job` has failed by its own fault. Evicts it, or fails the job, as in
+// any case if `is_of_job`. Invalidates `member`.
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
-                  ExitCode exit_code);
+                  ExitCode exit_code, bool is_of_job = false);
 
 // `member` was lost, `gone`: if its generation had made no step, its host may be
 // to blame.

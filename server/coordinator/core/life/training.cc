@@ -266,7 +266,7 @@ void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {
   OnOwnFailure(
       turn, job, *member,
       EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
-      ExitCodeOf(failed));
+      ExitCodeOf(failed), failed.is_of_job);
 }
 
 absl::Duration StopPatience(const Job& job, const Config& config) {

@@ -156,6 +156,8 @@ struct FailedReceived {
   int64_t step = 0;
   int exit_code = 1;
   std::string message;
+  // Not of the worker: it ends the job.
+  bool is_of_job = false;
 };
 
 struct LeavingReceived {

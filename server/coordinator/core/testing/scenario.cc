@@ -342,9 +342,12 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                             {}};
   }
   if (verb == "failed") {
-    return FailedReceived{session, gen, words.Number("step", 0),
+    return FailedReceived{session,
+                          gen,
+                          words.Number("step", 0),
                           static_cast<int>(words.Number("exit", 1)),
-                          words.Text("message", "out of memory")};
+                          words.Text("message", "out of memory"),
+                          words.Has("of_job")};
   }
   if (verb == "leaving") {
     return LeavingReceived{session, words.Text("reason", "SIGTERM"),
