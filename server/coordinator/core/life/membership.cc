@@ -256,7 +256,8 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
     if (const std::string loss = LossByLeaving(job, *member); !loss.empty()) {
       absl::StrAppend(&why, "; ", loss);
       turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, worker.name,
-                absl::StrCat("worker ", worker.name, " leaves: ", loss));
+                absl::StrCat(Sv(NameOf(worker.role)), " ", worker.name,
+                             " leaves: ", loss));
     }
   }
   turn.Do(CloseSession{worker.session, absl::OkStatus()});

@@ -448,6 +448,40 @@ std::vector<const Worker*> Savers(const State& state, const Job& job) {
   return members;
 }
 
+// Returns true if `rank` alone has some shard in the present generation of `job`.
+bool IsLastOfPlaced(const Job& job, int rank) {
+  if (job.placements == nullptr) return false;
+  const auto is_there = [&job](int other) {
+    return other >= 0 && !job.members[static_cast<size_t>(other)].is_lost;
+  };
+  return std::any_of(
+      job.placements->begin(), job.placements->end(),
+      [&](const ShardPlacement& shard) {
+        const bool has_other =
+            (shard.primary_rank != rank && is_there(shard.primary_rank)) ||
+            (shard.backup_rank != rank && is_there(shard.backup_rank));
+        return !has_other &&
+               (shard.primary_rank == rank || shard.backup_rank == rank);
+      });
+}
+
+// Returns true if nobody else holds some part of the state of `job`, which waits or
+// writes a checkpoint.
+bool IsLastHolder(const Job& job, const Member& member) {
+  if (job.sharding.shards == 0) {
+    return AliveCount(job, member.identity.role) == 1;
+  }
+  const int rank = member.identity.rank;
+  if (!IsWaiting(job)) return IsLastOfPlaced(job, rank);
+  const ResumePoint point = FindResumePoint(job);
+  if (!point.shard_step.has_value()) return false;  // it is lost already
+  const std::vector<std::set<int>> copies = CopyHolders(job, *point.shard_step);
+  return std::any_of(copies.begin(), copies.end(),
+                     [rank](const std::set<int>& holders) {
+                       return holders == std::set<int>{rank};
+                     });
+}
+
 // How often those who hold the steps of a cancelled job are asked to write them.
 constexpr int kMostSaves = 3;
 
@@ -567,7 +601,10 @@ std::string LossByLeaving(const Job& job, const Member& member) {
   }
   const bool is_saving = job.closing == Closing::kSave && !IsForming(job);
   if (!IsWaiting(job) && !is_saving) return "";
-  const int64_t step = std::max(job.best_step, job.resume_step);
+  if (!IsLastHolder(job, member)) return "";
+  const int64_t step = IsWaiting(job)
+                           ? AppliedStep(job)
+                           : std::max(job.best_step, job.resume_step);
   const size_t lost = StepsAtRisk(job, step);
   if (lost == 0) return "";
   return absl::StrCat(
