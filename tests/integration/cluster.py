@@ -140,11 +140,12 @@ class Cluster:
         self.coordinator_host = host
         return process
 
-    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), restart="never", bin_dir=None):
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), prefix=(), restart="never", bin_dir=None):
         """A process that ends stays away, so that a test sees what its end alone causes, unless `restart` says otherwise.
 
-        `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
-        prefix = with_mount(mount) if mount else []
+        `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside(). `prefix` is a
+        command that runs the worker's."""
+        prefix = with_mount(mount) if mount else list(prefix)
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker", bin_dir), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
