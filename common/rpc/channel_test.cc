@@ -13,6 +13,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/credentials/credentials.h"
+#include "common/credentials/testing/test_certificates.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
 
@@ -40,12 +42,15 @@ class BigStatusService final : public v1::StatusService::CallbackService {
 };
 
 struct Served {
-  explicit Served(size_t answer_bytes, int want_port = 0)
+  explicit Served(size_t answer_bytes, int want_port = 0,
+                  const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                      grpc::InsecureServerCredentials(),
+                  const std::string& host = "127.0.0.1")
       : service(answer_bytes) {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
-    builder.AddListeningPort(absl::StrCat("127.0.0.1:", want_port),
-                             grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(absl::StrCat(host, ":", want_port), credentials,
+                             &port);
     builder.RegisterService(&service);
     server = builder.BuildAndStart();
   }
@@ -55,9 +60,7 @@ struct Served {
   std::unique_ptr<grpc::Server> server;
 };
 
-grpc::Status GetStatus(int port) {
-  const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port),
-                                   grpc::InsecureChannelCredentials());
+grpc::Status GetStatus(const std::shared_ptr<grpc::Channel>& channel) {
   const auto stub = v1::StatusService::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -66,10 +69,37 @@ grpc::Status GetStatus(int port) {
   return stub->GetStatus(&context, {}, &response);
 }
 
+grpc::Status GetStatus(int port) {
+  return GetStatus(MakeChannel(absl::StrCat("127.0.0.1:", port),
+                               grpc::InsecureChannelCredentials()));
+}
+
 TEST(ChannelTest, ClientReachesServer) {
   Served served(1000);
   ASSERT_NE(served.server, nullptr);
   EXPECT_TRUE(GetStatus(served.port).ok());
+}
+
+// The certificates are for localhost and 127.0.0.1.
+TEST(ChannelTest, AnAddressOfACertifiedNameIsAccepted) {
+  const TestCertificates authority(testing::TempDir(), "channel");
+  const TestCertificates::Files files = authority.Issue("server");
+  const auto server = MakeServerCredentials(
+      {.tls_cert_file = files.certificate, .tls_key_file = files.key},
+      "127.0.0.2:0");
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto client = MakeChannelCredentials(
+      {.tls_ca_file = authority.ca_file()}, "127.0.0.2:0");
+  ASSERT_TRUE(client.ok()) << client.status();
+  Served served(1, /*want_port=*/0, *server, "127.0.0.2");
+  ASSERT_NE(served.server, nullptr);
+  const std::string address = absl::StrCat("ipv4:127.0.0.2:", served.port);
+  EXPECT_EQ(GetStatus(MakeChannel(address, *client)).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status status = GetStatus(
+      MakeChannel(address, *client,
+                  {.certified_for = absl::StrCat("localhost:", served.port)}));
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST(ChannelTest, OversizedMessageIsRefused) {
