@@ -168,7 +168,7 @@ class Explainer {
                              Counted(static_cast<size_t>(missing_servers),
                                      "more parameter server"))
               : std::string(),
-          " in the pool");
+          " in the pool", UnfitText());
       return;
     }
     if (missing_servers > 0) {
@@ -178,7 +178,7 @@ class Explainer {
       result_.what_unblocks =
           absl::StrCat(Counted(static_cast<size_t>(missing_servers),
                                "more parameter server"),
-                       " in the pool");
+                       " in the pool", UnfitText());
       return;
     }
     result_.summary =
@@ -338,6 +338,28 @@ class Explainer {
                                        "while"));
       }
     }
+  }
+
+  // How hosts that the job leaves out come back, if some of them have workers that
+  // it waits for.
+  std::string UnfitText() const {
+    const HostQuarantine* first = nullptr;
+    for (const auto& [name, worker] : state_.workers) {
+      const HostQuarantine* const quarantine =
+          worker.session == 0 || !worker.job_id.empty()
+              ? nullptr
+              : state_.QuarantineOf(worker.host_key);
+      if (quarantine == nullptr || !quarantine->is_unfit) continue;
+      if (first == nullptr || quarantine->until < first->until)
+        first = quarantine;
+    }
+    if (first == nullptr) return "";
+    return absl::StrCat("; or host ", first->host,
+                        " once it is mended: it is tried again in ",
+                        In(first->until, now_),
+                        ". No command lifts that earlier, but a job that is "
+                        "submitted anew takes "
+                        "the host at once");
   }
 
   std::string LeftOutText(const HostQuarantine& quarantine) const {

@@ -154,6 +154,10 @@ TEST_F(ExplainTest, AHostThatIsUnfitIsNamedEvenWhereWorkersLack) {
   EXPECT_EQ(explanation.blocking[1].reason,
             "its host is left out of this job, and is tried again in 30.0 s: "
             "worker q failed: cannot read /data/t.txt");
+  EXPECT_EQ(explanation.what_unblocks,
+            "1 more worker in the pool; or host h1 once it is mended: it is "
+            "tried again in 30.0 s. No command lifts that earlier, but a job "
+            "that is submitted anew takes the host at once");
 }
 
 TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
