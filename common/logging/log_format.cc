@@ -109,10 +109,17 @@ const char* LevelName(LogLevel level) {
 }
 
 void AppendField(const LogField& field, std::string& line) {
-  line += ' ';
+  if (!line.empty()) line += ' ';
   line += field.key;
   line += '=';
   AppendValue(field.value, line);
+}
+
+void AppendFields(const LogRecord& record, std::string& line) {
+  for (const LogField& field : record.context) {
+    if (!HasKey(record.fields, field.key)) AppendField(field, line);
+  }
+  for (const LogField& field : record.fields) AppendField(field, line);
 }
 
 }  // namespace
@@ -130,10 +137,13 @@ std::string FormatLogText(const LogRecord& record, absl::TimeZone zone) {
   }
   line += ' ';
   AppendText(record.event, line);
-  for (const LogField& field : record.context) {
-    if (!HasKey(record.fields, field.key)) AppendField(field, line);
-  }
-  for (const LogField& field : record.fields) AppendField(field, line);
+  AppendFields(record, line);
+  return line;
+}
+
+std::string FormatLogFields(const LogRecord& record) {
+  std::string line;
+  AppendFields(record, line);
   return line;
 }
 

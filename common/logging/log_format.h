@@ -23,6 +23,9 @@ struct LogRecord {
   std::span<const LogField> fields;
 };
 
+// Context and fields: "rank=2 job=words".
+[[nodiscard]] std::string FormatLogFields(const LogRecord& record);
+// The whole line.
 [[nodiscard]] std::string FormatLogText(const LogRecord& record,
                                         absl::TimeZone zone);
 [[nodiscard]] std::string FormatLogJson(const LogRecord& record);

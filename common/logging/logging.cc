@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/logging/kept_lines.h"
 #include "common/logging/log_format.h"
 #include "common/sync/mutex.h"
 #include "spdlog/sinks/basic_file_sink.h"
@@ -67,6 +68,8 @@ class Log {
     logger_ = std::move(logger);
     level_.store(options.level, std::memory_order_relaxed);
     format_.store(options.format, std::memory_order_relaxed);
+    MutexLock kept_lock(kept_mutex_);
+    kept_.Limit(options.kept_lines);
     return absl::OkStatus();
   }
 
@@ -92,10 +95,15 @@ class Log {
       logger = logger_;
       identity = identity_;
     }
-    const std::string line = Format(level, event, fields, *identity);
+    const std::string line = FormatAndKeep(level, event, fields, *identity);
     if (!WriteToSink(line)) {
       logger->log(spdlog::level::info, spdlog::string_view_t(line));
     }
+  }
+
+  LogLines Select(const LogSelection& selection) {
+    MutexLock lock(kept_mutex_);
+    return kept_.Select(selection);
   }
 
   std::atomic<int64_t> rank{kUnset};
@@ -103,9 +111,9 @@ class Log {
   std::atomic<int64_t> step{kUnset};
 
  private:
-  std::string Format(LogLevel level, std::string_view event,
-                     std::initializer_list<LogField> fields,
-                     const Identity& identity) const {
+  std::string FormatAndKeep(LogLevel level, std::string_view event,
+                            std::initializer_list<LogField> fields,
+                            const Identity& identity) {
     std::vector<LogField> context;
     const auto add = [&context](std::string_view key,
                                 const std::atomic<int64_t>& value) {
@@ -122,9 +130,20 @@ class Log {
                               .event = event,
                               .context = context,
                               .fields = fields};
+    Keep(record);
     return format_.load(std::memory_order_relaxed) == LogFormat::kJson
                ? FormatLogJson(record)
                : FormatLogText(record, absl::LocalTimeZone());
+  }
+
+  void Keep(const LogRecord& record) {
+    LogLine line = {.sequence = 0,
+                    .time = record.time,
+                    .level = record.level,
+                    .event = std::string(record.event),
+                    .fields = FormatLogFields(record)};
+    MutexLock lock(kept_mutex_);
+    kept_.Add(std::move(line));
   }
 
   // The lock is the sink's own, as a sink of spdlog has one: it makes its
@@ -144,6 +163,9 @@ class Log {
       MakeLogger({std::make_shared<spdlog::sinks::stderr_sink_mt>()});
   std::shared_ptr<const Identity> identity_ GUARDED_BY(mutex_) =
       std::make_shared<const Identity>();
+
+  Mutex kept_mutex_ ACQUIRED_AFTER(mutex_);
+  KeptLines kept_ GUARDED_BY(kept_mutex_){kDefaultKeptLogLines};
 
   Mutex sink_mutex_;
   LogSink* sink_ GUARDED_BY(sink_mutex_) = nullptr;
@@ -186,6 +208,10 @@ void LogEvent(LogLevel level, std::string_view event,
 }
 
 bool IsLogged(LogLevel level) { return Log::Get().IsLogged(level); }
+
+LogLines SelectLog(const LogSelection& selection) {
+  return Log::Get().Select(selection);
+}
 
 void SetLogIdentity(std::string_view role, std::string_view worker) {
   Log::Get().SetIdentity(role, worker);

@@ -17,14 +17,17 @@
 #ifndef RINGMASTER_COMMON_LOGGING_LOGGING_H_
 #define RINGMASTER_COMMON_LOGGING_LOGGING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/logging/log_value.h"
 
 namespace ringmaster {
@@ -38,11 +41,15 @@ enum class LogLevel {
 
 enum class LogFormat { kText, kJson };
 
+inline constexpr int kDefaultKeptLogLines = 2000;
+
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
   // Appended to beside stderr; "" for none.
   std::string file = {};
+  // Lines kept in memory, for SelectLog: see KeptLines.
+  int kept_lines = kDefaultKeptLogLines;
 };
 
 // The values of --log_level (debug, info, warning, error) and --log_format
@@ -62,6 +69,37 @@ void LogEvent(LogLevel level, std::string_view event,
 // Returns false if LogEvent would drop an event of `level`, so that callers can
 // skip preparing its fields.
 [[nodiscard]] bool IsLogged(LogLevel level);
+
+// A line as it is kept in memory, whatever the format of those written.
+struct LogLine {
+  int64_t sequence = 0;  // rises by one with each line of the process, from 1
+  absl::Time time;
+  LogLevel level = LogLevel::kInfo;
+  std::string event;
+  std::string fields;  // "rank=2 job=words"
+};
+
+// Which lines. The newest win where there are too many.
+struct LogSelection {
+  int64_t after_sequence = 0;
+  LogLevel least = LogLevel::kDebug;
+  absl::Time since = absl::InfinitePast();
+  int64_t tail = 0;  // at most so many; 0: all
+  size_t max_bytes = SIZE_MAX;
+};
+
+struct LogLines {
+  std::vector<LogLine> lines;       // oldest first
+  int64_t first_held_sequence = 0;  // wanted or not; 0: none is held
+  int64_t last_sequence = 0;        // of the last line that was logged
+  int64_t left_out_count = 0;       // wanted, but beyond max_bytes
+};
+
+// Bytes that a line counts for in a limit.
+[[nodiscard]] size_t BytesOf(const LogLine& line);
+
+// Of the last lines of this process.
+[[nodiscard]] LogLines SelectLog(const LogSelection& selection);
 
 // Sets the context that every later line carries. A field of the event replaces
 // one of the context with the same key.

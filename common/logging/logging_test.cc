@@ -86,6 +86,23 @@ TEST_F(LoggingTest, AppendsToAFileAndFlushesEachLine) {
                                             EndsWith(" I job.started\n")));
 }
 
+TEST_F(LoggingTest, KeepsItsLastLinesWhateverTheirFormat) {
+  LogCapture capture;
+  ASSERT_TRUE(InitLogging({.format = LogFormat::kJson, .kept_lines = 2}).ok());
+  SetLogRank(1);
+  LogEvent(LogLevel::kInfo, "a");
+  LogEvent(LogLevel::kDebug, "not.logged");
+  LogEvent(LogLevel::kWarning, "b", {{"path", "/with a blank"}, {"rank", 7}});
+  LogEvent(LogLevel::kError, "c");
+  const LogLines kept = SelectLog({});
+  ASSERT_EQ(kept.lines.size(), 2u);
+  EXPECT_EQ(kept.lines[0].event, "b");
+  EXPECT_EQ(kept.lines[0].level, LogLevel::kWarning);
+  EXPECT_EQ(kept.lines[0].fields, "path=\"/with a blank\" rank=7");
+  EXPECT_EQ(kept.lines[1].fields, "rank=1");
+  EXPECT_EQ(kept.lines[1].sequence, kept.last_sequence);
+}
+
 TEST_F(LoggingTest, AFileThatCannotBeOpenedIsNamedWithItsFlag) {
   const absl::Status status = InitLogging(
       {.level = LogLevel::kError, .file = "/dev/null/not/a/directory"});

@@ -26,6 +26,14 @@ void AddProgramFlags(FlagSet& set, ProgramFlags& flags) {
            .unit = "FILE",
            .help = "Append the log to this file too."},
           &flags.log_file);
+  set.Add({.name = "log_kept",
+           .unit = "LINES",
+           .help = "Last lines that are kept in memory for `ringctl logs`: so "
+                   "many, or fewer if they are longer than 128 bytes on "
+                   "average. 0: none.",
+           .min = 0,
+           .max = 100'000},
+          &flags.log_kept);
   set.StartGroup("For programs that start this one");
   set.Add({.name = "die_with_parent",
            .help = "End, as after SIGTERM, when the parent process ends."},
@@ -55,8 +63,10 @@ absl::Status StartLog(const ProgramFlags& flags, std::string_view role,
                       std::string_view worker) {
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
   ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
-  RETURN_IF_ERROR(
-      InitLogging({.level = level, .format = format, .file = flags.log_file}));
+  RETURN_IF_ERROR(InitLogging({.level = level,
+                               .format = format,
+                               .file = flags.log_file,
+                               .kept_lines = flags.log_kept}));
   SetLogIdentity(role, worker);
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/config/flags.h"
+#include "common/logging/logging.h"
 
 namespace ringmaster {
 
@@ -16,6 +17,7 @@ struct ProgramFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
+  int log_kept = kDefaultKeptLogLines;
   bool die_with_parent = false;
 };
 

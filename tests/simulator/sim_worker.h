@@ -78,6 +78,7 @@ class SimWorker {
   void Do(const agent::SendLeaving& action);
   void Do(const agent::SendNotice& action);
   void Do(const agent::SendTrace&) {}
+  void Do(const agent::SendLog&) {}
   void Do(const agent::PrepareTrainer& action);
   void Do(const agent::RunTrainer& action);
   void Do(const agent::AbortTrainer& action);

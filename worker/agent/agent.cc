@@ -113,6 +113,7 @@ class Agent::Impl {
   void Do(const agent::SendTrace& action) {
     Send(ToMessage(action, options_.identity, trainer_.trace()));
   }
+  void Do(const agent::SendLog& action) { Send(ToMessage(action)); }
   void Do(const agent::PrepareTrainer& action);
   void Do(const agent::RunTrainer& action) {
     trainer_thread_.Run(action.generation);

@@ -216,6 +216,30 @@ TEST_F(AgentTest, AnswersATraceRequest) {
   EXPECT_EQ(reply->trace_reply().trace().spans(0).end_nanos(), 9);
 }
 
+TEST_F(AgentTest, SendsTheLinesOfItsLogThatItIsAskedFor) {
+  Start();
+  const auto hello = coordinator_->Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_TRUE(hello->hello().sends_logs());
+  LogEvent(LogLevel::kWarning, "test.first");
+  LogEvent(LogLevel::kWarning, "test.second", {{"number", 7}});
+  v1::SessionResponse request;
+  v1::LogRequest& asked = *request.mutable_log_request();
+  asked.set_request_id(6);
+  asked.set_max_bytes(1 << 20);
+  asked.mutable_filter()->set_min_severity(v1::LOG_SEVERITY_WARNING);
+  asked.mutable_filter()->set_tail(1);
+  coordinator_->Send(request);
+  const auto reply = coordinator_->Take(Message::kLogReply);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->log_reply().request_id(), 6);
+  const v1::LogPage& page = reply->log_reply().page();
+  ASSERT_EQ(page.lines_size(), 1);
+  EXPECT_EQ(page.lines(0).event(), "test.second");
+  EXPECT_THAT(page.lines(0).fields(), testing::EndsWith("number=7"));
+  EXPECT_GE(page.last_sequence(), page.lines(0).sequence());
+}
+
 TEST_F(AgentTest, TrainsOnWhileTheCoordinatorIsAwayAndTellsItAfterwards) {
   Start();
   ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());

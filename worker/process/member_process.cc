@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,10 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.advertise_host = flags.advertise;
   identity.data_port = data_port;
   identity.version = std::string(kVersion);
+  if (!flags.program.log_file.empty()) {
+    identity.log_file =
+        std::filesystem::absolute(flags.program.log_file).string();
+  }
   if (const char* const end = std::getenv(kPredecessorVariable)) {
     ASSIGN_OR_RETURN(identity.predecessor, ParsePredecessor(end));
   }

@@ -30,4 +30,10 @@ google::protobuf::RepeatedPtrField<v1::Event> EventLog::After(
   return found;
 }
 
+const v1::Event* EventLog::LastOf(std::string_view worker) const {
+  for (auto it = events_.rbegin(); it != events_.rend(); ++it)
+    if (it->worker() == worker) return &*it;
+  return nullptr;
+}
+
 }  // namespace ringmaster::coordinator

@@ -30,6 +30,9 @@ class EventLog {
       int64_t after_sequence, std::string_view job_id, int max_count,
       size_t max_bytes) const;
 
+  // The newest event that is about `worker`; null if none is kept.
+  [[nodiscard]] const v1::Event* LastOf(std::string_view worker) const;
+
  private:
   const size_t max_events_;
   int64_t last_sequence_ = 0;

@@ -55,5 +55,17 @@ TEST(EventLogTest, AnAnswerHasBoundedBytesButIsNeverStuck) {
   EXPECT_THAT(Sequences(log.After(0, "", 100, 1)), ElementsAre(1));
 }
 
+TEST(EventLogTest, FindsTheNewestEventOfAWorker) {
+  EventLog log;
+  EXPECT_EQ(log.LastOf("w0"), nullptr);
+  for (const char* worker : {"w0", "w1", "w0", "w1"}) {
+    v1::Event event;
+    event.set_worker(worker);
+    log.Append(event);
+  }
+  ASSERT_NE(log.LastOf("w0"), nullptr);
+  EXPECT_EQ(log.LastOf("w0")->sequence(), 3);
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

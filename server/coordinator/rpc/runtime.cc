@@ -49,10 +49,8 @@ CoordinatorRuntime::CoordinatorRuntime(Options options)
              .start_time = absl::Now(),
              .pid = getpid(),
              .host = HostName()}),
-      traces_([this](SessionId session, const v1::TraceRequest& request) {
-        v1::SessionResponse message;
-        *message.mutable_trace_request() = request;
-        Send(session, std::move(message));
+      gatherings_([this](SessionId session, v1::SessionResponse question) {
+        Send(session, std::move(question));
       }),
       log_executor_(clock_, {.name = "log", .max_queued = 1024}),
       executor_(clock_, {.name = "coordinator"}) {}
@@ -105,7 +103,7 @@ void CoordinatorRuntime::OnShutdown() {
     session.stream->Close(status);
   }
   publisher_.End(status);
-  traces_.Abort(status);
+  gatherings_.Abort(status);
   for (auto& [token, reply] : std::exchange(replies_, {})) {
     reply(status, View(), nullptr);
   }
@@ -139,9 +137,10 @@ void CoordinatorRuntime::Receive(SessionId session,
   });
 }
 
-void CoordinatorRuntime::ReceiveTrace(SessionId session, v1::TraceReply reply) {
-  executor_.PostUrgent([this, session, reply = std::move(reply)]() mutable {
-    traces_.Add(session, std::move(reply));
+void CoordinatorRuntime::ReceiveAnswer(SessionId session,
+                                       v1::SessionRequest answer) {
+  executor_.PostUrgent([this, session, answer = std::move(answer)]() mutable {
+    gatherings_.Add(session, std::move(answer));
     OnReceive(session, EventBody(HeardFrom{.session = session}));
   });
 }
@@ -161,6 +160,7 @@ void CoordinatorRuntime::OnReceive(SessionId session,
     return;
   }
   it->second.has_said_hello = true;
+  if (is_hello) log_places_.Note(std::get<HelloReceived>(*event));
   Feed(*std::move(event));
   // The event may have closed the session.
   it = sessions_.find(session);
@@ -178,7 +178,7 @@ void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail) {
   if (it == sessions_.end()) return;
   it->second.stream->Close(absl::OkStatus());
   sessions_.erase(it);
-  traces_.Forget(session);
+  gatherings_.Forget(session);
   Feed(StreamClosed{.session = session, .detail = detail});
 }
 
@@ -242,16 +242,27 @@ absl::Status CoordinatorRuntime::Cancel(std::string job, std::string reason,
 absl::Status CoordinatorRuntime::GatherTrace(std::string job,
                                              int64_t first_step,
                                              int64_t last_step,
-                                             TraceGathering::Reply reply) {
+                                             TraceReply reply) {
   return executor_.Post([this, job = std::move(job), first_step, last_step,
                          reply = std::move(reply)]() mutable {
     if (is_shut_down_) return reply(ShuttingDown());
     const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
     if (!found.ok()) return reply(found.status());
-    traces_.Start(core_->state(), **found, first_step, last_step, clock_.Now(),
-                  std::move(reply));
+    coordinator::GatherTrace(core_->state(), **found, first_step, last_step,
+                             clock_.Now(), std::move(reply), gatherings_);
     ScheduleWakeup();
   });
+}
+
+absl::Status CoordinatorRuntime::GatherLogs(v1::GetLogsRequest request,
+                                            LogsReply reply) {
+  return executor_.Post(
+      [this, request = std::move(request), reply = std::move(reply)]() mutable {
+        if (is_shut_down_) return reply(ShuttingDown());
+        coordinator::GatherLogs(core_->state(), events_, log_places_, request,
+                                clock_.Now(), std::move(reply), gatherings_);
+        ScheduleWakeup();
+      });
 }
 
 void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
@@ -300,14 +311,14 @@ void CoordinatorRuntime::Feed(EventBody body) {
 void CoordinatorRuntime::OnWakeup() {
   wakeup_ = MonotonicTime::InfiniteFuture();
   RefuseSilentSessions();
-  traces_.Expire(clock_.Now());
+  gatherings_.Expire(clock_.Now());
   Feed(Tick{});
 }
 
 void CoordinatorRuntime::ScheduleWakeup() {
   MonotonicTime next =
       std::min({core_->NextDeadline(), publisher_.NextDeadline(),
-                traces_.NextDeadline()});
+                gatherings_.NextDeadline()});
   if (!hello_deadlines_.empty()) {
     next = std::min(next, hello_deadlines_.front().first);
   }

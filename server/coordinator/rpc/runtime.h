@@ -39,6 +39,8 @@
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/rpc/event_log.h"
+#include "server/coordinator/rpc/gatherings.h"
+#include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/publisher.h"
 #include "server/coordinator/rpc/session_stream.h"
 #include "server/coordinator/rpc/state_proto.h"
@@ -91,8 +93,8 @@ class CoordinatorRuntime {
   // is an error, a hello is not the first message, or the first message is not
   // a hello. Calls the stream's ReadNext once the event has been handled.
   void Receive(SessionId session, absl::StatusOr<EventBody> event);
-  // As Receive, for a trace.
-  void ReceiveTrace(SessionId session, v1::TraceReply reply);
+  // As Receive, for the answer to a question of Gatherings.
+  void ReceiveAnswer(SessionId session, v1::SessionRequest answer);
   // The stream has ended because of `detail`; also called after Close.
   void SessionEnded(SessionId session, std::string detail);
 
@@ -113,8 +115,10 @@ class CoordinatorRuntime {
 
   // `reply` gets NOT_FOUND/JOB_NOT_FOUND without such a job.
   [[nodiscard]] absl::Status GatherTrace(std::string job, int64_t first_step,
-                                         int64_t last_step,
-                                         TraceGathering::Reply reply);
+                                         int64_t last_step, TraceReply reply);
+  // Of workers; `reply` gets GatherLogs' errors.
+  [[nodiscard]] absl::Status GatherLogs(v1::GetLogsRequest request,
+                                        LogsReply reply);
 
   // These errors end the watch.
   void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
@@ -200,7 +204,8 @@ class CoordinatorRuntime {
   std::unordered_map<RequestToken, UserReply> replies_;
   EventLog events_;
   Publisher publisher_;
-  TraceGathering traces_;
+  Gatherings gatherings_;
+  LogPlaces log_places_;
   GenerationSecrets secrets_;
   MonotonicTime wakeup_ = MonotonicTime::InfiniteFuture();
 

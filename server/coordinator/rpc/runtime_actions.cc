@@ -286,7 +286,7 @@ void CoordinatorRuntime::Perform(CloseSession& action) {
   if (it == sessions_.end()) return;
   it->second.stream->Close(action.status);
   sessions_.erase(it);
-  traces_.Forget(action.session);
+  gatherings_.Forget(action.session);
 }
 
 void CoordinatorRuntime::Perform(Persist& action) {

@@ -392,10 +392,10 @@ TEST_F(RuntimeTest, TraceComesFromTheMembers) {
                   .ok());
   const v1::SessionResponse request = worker.stream->Take();
   ASSERT_TRUE(request.has_trace_request());
-  v1::TraceReply reply;
-  reply.set_request_id(request.trace_request().request_id());
-  reply.mutable_trace()->set_worker("w0");
-  runtime_->ReceiveTrace(worker.session, reply);
+  v1::SessionRequest reply;
+  reply.mutable_trace_reply()->set_request_id(
+      request.trace_request().request_id());
+  runtime_->ReceiveAnswer(worker.session, reply);
   const absl::StatusOr<v1::GetTraceResponse> response =
       answer.get_future().get();
   ASSERT_TRUE(response.ok()) << response.status();
@@ -415,7 +415,7 @@ TEST_F(RuntimeTest, TraceOfASilentMemberEndsInTime) {
                                 })
                   .ok());
   ASSERT_TRUE(worker.stream->Take().has_trace_request());
-  clock_.Advance(kTraceBudget);
+  clock_.Advance(kGatherBudget);
   const absl::StatusOr<v1::GetTraceResponse> response =
       answer.get_future().get();
   ASSERT_TRUE(response.ok());

@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "common/logging/logging.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
@@ -373,6 +374,68 @@ TEST_F(ServerTest, BadTraceRangeIsRefused) {
   v1::GetTraceResponse response;
   EXPECT_EQ(ReasonOf(Call(*jobs_, &v1::JobService::Stub::GetTrace, request,
                           response)),
+            reason::kInvalidRequest);
+}
+
+TEST_F(ServerTest, LogsComeFromTheWorkerThatIsNamed) {
+  TestWorker worker(NewChannel(), "w0");
+  v1::SessionRequest hello = worker.HelloMessage();
+  hello.mutable_hello()->set_sends_logs(true);
+  worker.Say(hello);
+  ASSERT_TRUE(worker.Hear().has_welcome());
+  v1::GetLogsRequest request;
+  request.set_worker("w0");
+  v1::GetLogsResponse response;
+  absl::Status status;
+  std::thread caller([&] {
+    status =
+        Call(*status_, &v1::StatusService::Stub::GetLogs, request, response);
+  });
+  v1::SessionRequest reply;
+  reply.mutable_log_reply()->set_request_id(
+      worker.Hear().log_request().request_id());
+  reply.mutable_log_reply()->mutable_page()->add_lines()->set_event("x.y");
+  worker.Say(reply);
+  caller.join();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(response.logs_size(), 1);
+  EXPECT_EQ(response.logs(0).name(), "w0");
+  EXPECT_EQ(response.logs(0).page().lines(0).event(), "x.y");
+}
+
+TEST_F(ServerTest, AWorkerThatDoesNotKnowTheRequestIsNotAskedForLogs) {
+  TestWorker worker(NewChannel(), "w0");
+  ASSERT_TRUE(worker.Join());
+  v1::GetLogsRequest request;
+  request.set_worker("w0");
+  v1::GetLogsResponse response;
+  ASSERT_TRUE(
+      Call(*status_, &v1::StatusService::Stub::GetLogs, request, response)
+          .ok());
+  ASSERT_EQ(response.missing_size(), 1);
+  EXPECT_THAT(response.missing(0).reason(), HasSubstr("earlier release"));
+}
+
+TEST_F(ServerTest, LogsOfTheCoordinatorAreItsOwn) {
+  LogEvent(LogLevel::kWarning, "test.line", {{"number", 7}});
+  v1::GetLogsRequest request;
+  request.set_coordinator(true);
+  request.mutable_filter()->set_min_severity(v1::LOG_SEVERITY_WARNING);
+  request.mutable_filter()->set_tail(1);
+  v1::GetLogsResponse response;
+  ASSERT_TRUE(
+      Call(*status_, &v1::StatusService::Stub::GetLogs, request, response)
+          .ok());
+  ASSERT_EQ(response.logs_size(), 1);
+  EXPECT_EQ(response.logs(0).name(), "coordinator");
+  ASSERT_EQ(response.logs(0).page().lines_size(), 1);
+  EXPECT_EQ(response.logs(0).page().lines(0).fields(), "number=7");
+}
+
+TEST_F(ServerTest, LogsOfNobodyAreRefused) {
+  v1::GetLogsResponse response;
+  EXPECT_EQ(ReasonOf(Call(*status_, &v1::StatusService::Stub::GetLogs,
+                          v1::GetLogsRequest(), response)),
             reason::kInvalidRequest);
 }
 

@@ -10,6 +10,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/session_message.h"
 #include "server/coordinator/rpc/session_reactor.h"
@@ -198,6 +199,24 @@ StatusServiceImpl::WatchStatus(grpc::CallbackServerContext*,
   const auto reactor = WatchReactor<v1::WatchStatusResponse>::Make();
   runtime_.WatchStatus(reactor);
   return reactor.get();
+}
+
+grpc::ServerUnaryReactor* StatusServiceImpl::GetLogs(
+    grpc::CallbackServerContext* context, const v1::GetLogsRequest* request,
+    v1::GetLogsResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (HasFailed(reactor, FAIL_POINT("coordinator.call.logs"))) return reactor;
+  if (HasFailed(reactor, CheckLogs(*request))) return reactor;
+  if (request->source_case() == v1::GetLogsRequest::kCoordinator) {
+    *response = OwnLogs(*request, runtime_.identity().incarnation);
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  FinishIfRefused(
+      reactor, runtime_.GatherLogs(*request, [reactor, response](auto result) {
+        FinishWith(reactor, std::move(result), response);
+      }));
+  return reactor;
 }
 
 }  // namespace ringmaster::coordinator

@@ -77,6 +77,9 @@ class StatusServiceImpl final : public v1::StatusService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchStatusResponse>* WatchStatus(
       grpc::CallbackServerContext* context,
       const v1::WatchStatusRequest* request) override;
+  grpc::ServerUnaryReactor* GetLogs(grpc::CallbackServerContext* context,
+                                    const v1::GetLogsRequest* request,
+                                    v1::GetLogsResponse* response) override;
 
  private:
   CoordinatorRuntime& runtime_;

@@ -272,6 +272,8 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
 
   HelloReceived event;
   event.can_rehearse = hello.rehearses();
+  event.sends_logs = hello.sends_logs();
+  event.log_file = BoundedText(hello.log_file());
   event.session = session;
   event.name = hello.name();
   event.incarnation = hello.incarnation();
@@ -486,6 +488,7 @@ absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
     case v1::SessionRequest::kNotice:
       return ParseNotice(session, message.notice());
     case v1::SessionRequest::kTraceReply:
+    case v1::SessionRequest::kLogReply:
       return HeardFrom{.session = session};
     case v1::SessionRequest::MESSAGE_NOT_SET:
       break;

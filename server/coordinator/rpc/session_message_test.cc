@@ -579,6 +579,21 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   request.mutable_trace_reply()->set_request_id(1);
   EXPECT_EQ(std::get<HeardFrom>(*ParseSessionMessage(9, request, "")).session,
             9u);
+  request.mutable_log_reply()->set_request_id(1);
+  EXPECT_EQ(std::get<HeardFrom>(*ParseSessionMessage(9, request, "")).session,
+            9u);
+}
+
+TEST(SessionMessageTest, AHelloSaysWhetherAndWhereThereIsALog) {
+  v1::SessionRequest request = GoodHello();
+  EXPECT_FALSE(
+      std::get<HelloReceived>(*ParseSessionMessage(9, request, "")).sends_logs);
+  request.mutable_hello()->set_sends_logs(true);
+  request.mutable_hello()->set_log_file("/var/log/w0");
+  const auto hello =
+      std::get<HelloReceived>(*ParseSessionMessage(9, request, ""));
+  EXPECT_TRUE(hello.sends_logs);
+  EXPECT_EQ(hello.log_file, "/var/log/w0");
 }
 
 TEST(SessionMessageTest, FreeTextIsCut) {

@@ -27,6 +27,7 @@ FailPointSet& ReceivePoints() {
       {Request::kLeaving, "coordinator.receive.leaving"},
       {Request::kTraceReply, "coordinator.receive.trace"},
       {Request::kNotice, "coordinator.receive.notice"},
+      {Request::kLogReply, "coordinator.receive.log_reply"},
   });
   return points;
 }
@@ -42,6 +43,7 @@ FailPointSet& SendPoints() {
       {Response::kStop, "coordinator.send.stop"},
       {Response::kRelease, "coordinator.send.release"},
       {Response::kTraceRequest, "coordinator.send.trace_request"},
+      {Response::kLogRequest, "coordinator.send.log_request"},
       {Response::kPause, "coordinator.send.pause"},
       {Response::kLeaveAdvice, "coordinator.send.leave_advice"},
   });
@@ -75,8 +77,8 @@ void SessionReactor::OnReadDone(bool ok) {
     Cut(std::string(status.message()));
     return;
   }
-  if (incoming_.has_trace_reply()) {
-    runtime_.ReceiveTrace(id_, std::move(*incoming_.mutable_trace_reply()));
+  if (incoming_.has_trace_reply() || incoming_.has_log_reply()) {
+    runtime_.ReceiveAnswer(id_, std::move(incoming_));
   } else {
     runtime_.Receive(id_, ParseSessionMessage(id_, incoming_, observed_host_));
   }

@@ -124,6 +124,7 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
       ToProto(std::max(now - worker.last_heard, absl::ZeroDuration()));
   SetTime(worker.join_time, proto.mutable_join_time());
   proto.set_version(worker.version);
+  proto.set_log_file(worker.log_file);
   return proto;
 }
 

@@ -1,10 +1,73 @@
 #include "server/coordinator/rpc/trace_gathering.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "server/coordinator/rpc/newest_steps.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+class TraceGathering final : public Gathering {
+ public:
+  TraceGathering(int64_t first_step, int64_t last_step,
+                 std::map<std::string, int> ranks,
+                 std::vector<std::string> missing, TraceReply reply)
+      : ranks_(std::move(ranks)),
+        missing_(std::move(missing)),
+        reply_(std::move(reply)) {
+    request_.set_first_step(first_step);
+    request_.set_last_step(last_step);
+  }
+
+  v1::SessionResponse QuestionTo(const std::string& /*worker*/,
+                                 int64_t request_id) const override {
+    v1::SessionResponse message;
+    *message.mutable_trace_request() = request_;
+    message.mutable_trace_request()->set_request_id(request_id);
+    return message;
+  }
+
+  int64_t IdIn(const v1::SessionRequest& message) const override {
+    return message.trace_reply().request_id();
+  }
+
+  void Add(const std::string& worker, v1::SessionRequest answer) override {
+    v1::RankTrace& trace = *answer.mutable_trace_reply()->mutable_trace();
+    // The worker may have been released meanwhile and know no rank any more.
+    trace.set_rank(ranks_.at(worker));
+    trace.set_worker(worker);
+    answers_.Add(std::move(trace));
+  }
+
+  void Miss(const std::string& worker, const std::string& /*why*/) override {
+    missing_.push_back(worker);
+  }
+
+  void Finish(const absl::Status& status) override {
+    if (!status.ok()) {
+      reply_(status);
+      return;
+    }
+    absl::StatusOr<v1::GetTraceResponse> response = answers_.Take();
+    if (response.ok()) {
+      for (std::string& worker : missing_)
+        response->add_missing_workers(std::move(worker));
+    }
+    reply_(std::move(response));
+  }
+
+ private:
+  const std::map<std::string, int> ranks_;  // by worker
+  v1::TraceRequest request_;
+  NewestSteps answers_;
+  std::vector<std::string> missing_;
+  TraceReply reply_;
+};
 
 // Returns true if the member is still the same process, and `job` its last job.
 bool StillHasTrace(const State& state, const Job& job, const Member& member) {
@@ -27,95 +90,25 @@ bool StillHasTrace(const State& state, const Job& job, const Member& member) {
 
 }  // namespace
 
-void TraceGathering::Start(const State& state, const Job& job,
-                           int64_t first_step, int64_t last_step,
-                           MonotonicTime now, Reply reply) {
-  Gathering& gathering = gatherings_.emplace_back();
-  gathering.request_id = ++last_request_id_;
-  gathering.deadline = now + kTraceBudget;
-  gathering.reply = std::move(reply);
-  v1::TraceRequest request;
-  request.set_request_id(gathering.request_id);
-  request.set_first_step(first_step);
-  request.set_last_step(last_step);
+void GatherTrace(const State& state, const Job& job, int64_t first_step,
+                 int64_t last_step, MonotonicTime now, TraceReply reply,
+                 Gatherings& gatherings) {
+  std::map<SessionId, std::string> asked;
+  std::map<std::string, int> ranks;
+  std::vector<std::string> missing;
   for (const Member& member : job.members) {
     const MemberIdentity& identity = member.identity;
     if (!StillHasTrace(state, job, member)) {
-      gathering.missing.push_back(identity.worker);
+      missing.push_back(identity.worker);
       continue;
     }
-    const SessionId session = state.FindWorker(identity.worker)->session;
-    gathering.waiting.emplace(session,
-                              Gathering::Asked{identity.worker, identity.rank});
-    send_(session, request);
+    ranks.emplace(identity.worker, identity.rank);
+    asked.emplace(state.FindWorker(identity.worker)->session, identity.worker);
   }
-  FinishComplete();
-}
-
-void TraceGathering::Add(SessionId session, v1::TraceReply reply) {
-  for (Gathering& gathering : gatherings_) {
-    if (gathering.request_id != reply.request_id()) continue;
-    const auto asked = gathering.waiting.find(session);
-    if (asked == gathering.waiting.end()) continue;
-    // The worker may have been released meanwhile and know no rank any more.
-    reply.mutable_trace()->set_rank(asked->second.rank);
-    reply.mutable_trace()->set_worker(asked->second.worker);
-    gathering.waiting.erase(asked);
-    gathering.answers.Add(std::move(*reply.mutable_trace()));
-  }
-  FinishComplete();
-}
-
-void TraceGathering::Forget(SessionId session) {
-  for (Gathering& gathering : gatherings_) {
-    const auto it = gathering.waiting.find(session);
-    if (it == gathering.waiting.end()) continue;
-    gathering.missing.push_back(it->second.worker);
-    gathering.waiting.erase(it);
-  }
-  FinishComplete();
-}
-
-void TraceGathering::Expire(MonotonicTime now) {
-  for (Gathering& gathering : gatherings_) {
-    if (gathering.deadline > now) break;
-    for (const auto& [session, asked] : gathering.waiting) {
-      gathering.missing.push_back(asked.worker);
-    }
-    gathering.waiting.clear();
-  }
-  FinishComplete();
-}
-
-MonotonicTime TraceGathering::NextDeadline() const {
-  return gatherings_.empty() ? MonotonicTime::InfiniteFuture()
-                             : gatherings_.front().deadline;
-}
-
-void TraceGathering::Abort(const absl::Status& status) {
-  std::list<Gathering> aborted = std::exchange(gatherings_, {});
-  for (Gathering& gathering : aborted) gathering.reply(status);
-}
-
-void TraceGathering::FinishComplete() {
-  std::list<Gathering> complete;
-  for (auto it = gatherings_.begin(); it != gatherings_.end();) {
-    const auto here = it++;
-    if (here->waiting.empty()) {
-      complete.splice(complete.end(), gatherings_, here);
-    }
-  }
-  for (Gathering& gathering : complete) Finish(gathering);
-}
-
-void TraceGathering::Finish(Gathering& gathering) {
-  absl::StatusOr<v1::GetTraceResponse> response = gathering.answers.Take();
-  if (response.ok()) {
-    for (std::string& worker : gathering.missing) {
-      response->add_missing_workers(std::move(worker));
-    }
-  }
-  gathering.reply(std::move(response));
+  gatherings.Start(
+      std::make_unique<TraceGathering>(first_step, last_step, std::move(ranks),
+                                       std::move(missing), std::move(reply)),
+      std::move(asked), now);
 }
 
 }  // namespace ringmaster::coordinator

@@ -16,9 +16,9 @@ using ::testing::IsEmpty;
 class TraceGatheringTest : public ::testing::Test {
  protected:
   TraceGatheringTest()
-      : gathering_([this](SessionId session, const v1::TraceRequest& request) {
+      : gatherings_([this](SessionId session, v1::SessionResponse question) {
           asked_.push_back(session);
-          request_ = request;
+          request_ = question.trace_request();
         }) {
     for (int rank = 0; rank < 2; ++rank) {
       Worker worker;
@@ -35,18 +35,22 @@ class TraceGatheringTest : public ::testing::Test {
   }
 
   void Start() {
-    gathering_.Start(state_, job_, 3, 7, now_, [this](auto response) {
-      ASSERT_FALSE(response_.has_value()) << "replied twice";
-      response_ = std::move(response);
-    });
+    GatherTrace(
+        state_, job_, 3, 7, now_,
+        [this](auto response) {
+          ASSERT_FALSE(response_.has_value()) << "replied twice";
+          response_ = std::move(response);
+        },
+        gatherings_);
   }
 
-  v1::TraceReply ReplyOf(int rank, size_t name_bytes = 7) {
-    v1::TraceReply reply;
+  v1::SessionRequest ReplyOf(int rank, size_t name_bytes = 7) {
+    v1::SessionRequest message;
+    v1::TraceReply& reply = *message.mutable_trace_reply();
     reply.set_request_id(request_.request_id());
     reply.mutable_trace()->set_rank(rank);
     reply.mutable_trace()->add_spans()->set_name(std::string(name_bytes, 'f'));
-    return reply;
+    return message;
   }
 
   State state_;
@@ -54,7 +58,7 @@ class TraceGatheringTest : public ::testing::Test {
   MonotonicTime now_;
   std::vector<SessionId> asked_;
   v1::TraceRequest request_;
-  TraceGathering gathering_;
+  Gatherings gatherings_;
   std::optional<absl::StatusOr<v1::GetTraceResponse>> response_;
 };
 
@@ -63,21 +67,21 @@ TEST_F(TraceGatheringTest, AsksAllMembersAndRepliesByRank) {
   EXPECT_THAT(asked_, ElementsAre(10, 11));
   EXPECT_EQ(request_.first_step(), 3);
   EXPECT_EQ(request_.last_step(), 7);
-  gathering_.Add(11, ReplyOf(1));
+  gatherings_.Add(11, ReplyOf(1));
   EXPECT_FALSE(response_.has_value());
-  gathering_.Add(10, ReplyOf(0));
+  gatherings_.Add(10, ReplyOf(0));
   ASSERT_TRUE(response_.has_value() && response_->ok());
   ASSERT_EQ((*response_)->ranks_size(), 2);
   EXPECT_EQ((*response_)->ranks(0).rank(), 0);
   EXPECT_EQ((*response_)->ranks(1).rank(), 1);
   EXPECT_THAT((*response_)->missing_workers(), IsEmpty());
-  EXPECT_EQ(gathering_.NextDeadline(), MonotonicTime::InfiniteFuture());
+  EXPECT_EQ(gatherings_.NextDeadline(), MonotonicTime::InfiniteFuture());
 }
 
 TEST_F(TraceGatheringTest, ShowsTheRankOfAWorkerThatWasReleasedMeanwhile) {
   Start();
-  gathering_.Add(10, ReplyOf(-1));
-  gathering_.Add(11, ReplyOf(-1));
+  gatherings_.Add(10, ReplyOf(-1));
+  gatherings_.Add(11, ReplyOf(-1));
   ASSERT_TRUE(response_.has_value() && response_->ok());
   EXPECT_EQ((*response_)->ranks(0).rank(), 0);
   EXPECT_EQ((*response_)->ranks(1).rank(), 1);
@@ -91,28 +95,28 @@ TEST_F(TraceGatheringTest, DoesNotAskWhoHasBegunAnotherJobSince) {
   state_.jobs[2] = later;
   Start();
   EXPECT_THAT(asked_, ElementsAre(11));
-  gathering_.Add(11, ReplyOf(1));
+  gatherings_.Add(11, ReplyOf(1));
   ASSERT_TRUE(response_.has_value() && response_->ok());
   EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w0"));
 }
 
 TEST_F(TraceGatheringTest, NamesWhoDoesNotAnswerInTime) {
   Start();
-  gathering_.Add(10, ReplyOf(0));
-  EXPECT_EQ(gathering_.NextDeadline(), now_ + kTraceBudget);
-  gathering_.Expire(now_ + kTraceBudget - absl::Nanoseconds(1));
+  gatherings_.Add(10, ReplyOf(0));
+  EXPECT_EQ(gatherings_.NextDeadline(), now_ + kGatherBudget);
+  gatherings_.Expire(now_ + kGatherBudget - absl::Nanoseconds(1));
   EXPECT_FALSE(response_.has_value());
-  gathering_.Expire(now_ + kTraceBudget);
+  gatherings_.Expire(now_ + kGatherBudget);
   ASSERT_TRUE(response_.has_value() && response_->ok());
   EXPECT_EQ((*response_)->ranks_size(), 1);
   EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w1"));
-  gathering_.Add(11, ReplyOf(1));  // too late: dropped
+  gatherings_.Add(11, ReplyOf(1));  // too late: dropped
 }
 
 TEST_F(TraceGatheringTest, NamesWhoseSessionBreaksMeanwhile) {
   Start();
-  gathering_.Forget(11);
-  gathering_.Add(10, ReplyOf(0));
+  gatherings_.Forget(11);
+  gatherings_.Add(10, ReplyOf(0));
   ASSERT_TRUE(response_.has_value() && response_->ok());
   EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w1"));
 }
@@ -127,26 +131,27 @@ TEST_F(TraceGatheringTest, NamesMembersWithoutSessionAtOnce) {
 
 TEST_F(TraceGatheringTest, IgnoresRepliesToOtherRequests) {
   Start();
-  v1::TraceReply reply = ReplyOf(0);
-  reply.set_request_id(999);
-  gathering_.Add(10, reply);
-  gathering_.Add(12, ReplyOf(2));  // was not asked
-  gathering_.Add(11, ReplyOf(1));
+  v1::SessionRequest reply = ReplyOf(0);
+  reply.mutable_trace_reply()->set_request_id(999);
+  gatherings_.Add(10, reply);
+  gatherings_.Add(12, ReplyOf(2));  // was not asked
+  gatherings_.Add(11, ReplyOf(1));
   EXPECT_FALSE(response_.has_value());
 }
 
 TEST_F(TraceGatheringTest, KeepsTheNewestStepsOfAnswersThatAreTooLong) {
   const auto reply_of = [this](int rank) {
-    v1::TraceReply reply = ReplyOf(rank, 1 << 20);
-    reply.mutable_trace()->mutable_spans(0)->set_step(4);
-    v1::TraceSpan& newer = *reply.mutable_trace()->add_spans();
+    v1::SessionRequest message = ReplyOf(rank, 1 << 20);
+    v1::RankTrace& trace = *message.mutable_trace_reply()->mutable_trace();
+    trace.mutable_spans(0)->set_step(4);
+    v1::TraceSpan& newer = *trace.add_spans();
     newer.set_name(std::string(1 << 20, 'f'));
     newer.set_step(5);
-    return reply;
+    return message;
   };
   Start();
-  gathering_.Add(10, reply_of(0));
-  gathering_.Add(11, reply_of(1));
+  gatherings_.Add(10, reply_of(0));
+  gatherings_.Add(11, reply_of(1));
   ASSERT_TRUE(response_.has_value());
   ASSERT_TRUE(response_->ok()) << response_->status();
   EXPECT_EQ((*response_)->first_fitting_step(), 5);
@@ -158,7 +163,7 @@ TEST_F(TraceGatheringTest, KeepsTheNewestStepsOfAnswersThatAreTooLong) {
 
 TEST_F(TraceGatheringTest, AbortAnswersAll) {
   Start();
-  gathering_.Abort(absl::UnavailableError("shutting down"));
+  gatherings_.Abort(absl::UnavailableError("shutting down"));
   ASSERT_TRUE(response_.has_value());
   EXPECT_EQ(response_->status().code(), absl::StatusCode::kUnavailable);
 }

@@ -220,6 +220,14 @@ absl::StatusOr<v1::Status> Client::GetStatus() {
   return std::move(*response.mutable_status());
 }
 
+absl::StatusOr<v1::GetLogsResponse> Client::GetLogs(
+    const v1::GetLogsRequest& request) {
+  v1::GetLogsResponse response;
+  RETURN_IF_ERROR(Call(&Connection::status, &v1::StatusService::Stub::GetLogs,
+                       request, &response));
+  return response;
+}
+
 absl::Status Client::WatchJob(
     const std::string& job,
     const std::function<void(const v1::Job&)>& on_update) {

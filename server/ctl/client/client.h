@@ -78,6 +78,9 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
       const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
+  // The last log lines of those that `request` names.
+  [[nodiscard]] absl::StatusOr<v1::GetLogsResponse> GetLogs(
+      const v1::GetLogsRequest& request);
 
   // Calls `on_update`, on this thread, with the job at once and after each
   // change. OK if the coordinator ended the stream.

@@ -26,6 +26,7 @@
 #include "server/ctl/commands/events.h"
 #include "server/ctl/commands/jobs.h"
 #include "server/ctl/commands/local.h"
+#include "server/ctl/commands/logs.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/submit.h"
@@ -51,6 +52,7 @@ struct CommandLine {
   LocalOptions local;
   SampleOptions sample;
   EventsOptions events;
+  LogsOptions logs;
   JobsOptions jobs;
   std::string shell;
   BenchFlags bench;
@@ -183,6 +185,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   flags.AddCommand("workers", "The workers, one a line.");
   AddEventsFlags(add("events", "What happened, to a job or to all.", false),
                  line.events);
+  AddLogsCommand(flags, line.logs);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
   FlagSet& cancel =
       add("cancel", "Stop a job at a step that its workers agree on.", true);
@@ -249,6 +252,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
     line.events.job = line.job;
     return RunEvents(context, line.events);
   }
+  if (command == "logs") return RunLogs(context, line.logs);
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
   if (command == "submit") return RunSubmit(context, line.submit);

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/client/testing/fake_coordinator.h"
+#include "server/ctl/commands/testing/ctl_test.h"
 #include "server/ctl/terminal/console.h"
 #include "server/ctl/terminal/interrupts.h"
 
@@ -35,36 +36,6 @@ using ::testing::StartsWith;
 
 constexpr char kJobFile[] = "deploy/local/job.yaml";
 
-// Before main, and so before any thread.
-const bool kIsBlocked = [] {
-  Interrupts::Block();
-  return true;
-}();
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string error;
-};
-
-Outcome RunCtl(const std::vector<std::string>& args, bool is_terminal = false) {
-  EXPECT_TRUE(kIsBlocked);
-  FakeConsole console;
-  console.is_terminal = is_terminal;
-  const int code = RunCommandLine(args, console, Clock::Real());
-  return {code, console.out, console.error};
-}
-
-// One line, as every error should be.
-void ExpectError(const Outcome& outcome, ExitCode code,
-                 const std::string& text) {
-  EXPECT_EQ(outcome.code, static_cast<int>(code));
-  EXPECT_THAT(outcome.error, AllOf(StartsWith("error: "), HasSubstr(text)));
-  EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1)
-      << outcome.error;
-  EXPECT_THAT(outcome.out, IsEmpty());
-}
-
 v1::Job JobIn(v1::JobState state, int exit_code = 0) {
   v1::Job job;
   job.set_id("first-job-1");
@@ -75,16 +46,7 @@ v1::Job JobIn(v1::JobState state, int exit_code = 0) {
   return job;
 }
 
-class CommandLineTest : public ::testing::Test {
- protected:
-  Outcome RunThere(std::vector<std::string> args, bool is_terminal = false) {
-    args.push_back(absl::StrCat("--coordinator=", coordinator_.address()));
-    args.push_back("--timeout=20s");
-    return RunCtl(args, is_terminal);
-  }
-
-  FakeCoordinator coordinator_;
-};
+using CommandLineTest = CtlTest;
 
 TEST_F(CommandLineTest, RefusesWhatItDoesNotKnow) {
   ExpectError(RunCtl({"status", "--colour"}), ExitCode::kUsage, "--colour");

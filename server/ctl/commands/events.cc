@@ -8,32 +8,17 @@
 #include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/client/bell.h"
+#include "server/ctl/commands/follow.h"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/listing.h"
-#include "server/ctl/render/names.h"
 
 namespace ringmaster::ctl {
 namespace {
-
-constexpr absl::Duration kPollInterval = absl::Milliseconds(500);
 
 v1::EventSeverity LeastSeverity(const std::string& name) {
   if (name == "error") return v1::EVENT_SEVERITY_ERROR;
   return name == "warning" ? v1::EVENT_SEVERITY_WARNING
                            : v1::EVENT_SEVERITY_UNSPECIFIED;
-}
-
-absl::StatusOr<absl::Time> ParseSince(const std::string& text, absl::Time now) {
-  if (text.empty()) return absl::InfinitePast();
-  absl::Duration ago;
-  if (absl::ParseDuration(text, &ago)) return now - ago;
-  absl::Time time;
-  std::string error;
-  if (absl::ParseTime(absl::RFC3339_full, text, &time, &error)) return time;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--since=", text,
-      ": give a duration, as in 10m, or a time with its zone, as in "
-      "2026-01-02T12:03:04Z"));
 }
 
 // Shows the events of one page after another that were asked for.
@@ -91,28 +76,19 @@ class EventPrinter {
   int64_t last_sequence_ = 0;
 };
 
-// A job that has ended has no more events once those have been listed that came
-// before this answer. (An explanation costs the coordinator less than a job with
-// all its members.)
-absl::StatusOr<bool> HasEndedAt(Client& client, const std::string& job_id) {
-  if (job_id.empty()) return false;
-  const absl::StatusOr<v1::ExplainJobResponse> found =
-      client.ExplainJob(job_id);
-  if (absl::IsNotFound(found.status())) return true;  // ended long ago
-  RETURN_IF_ERROR(found.status());
-  return HasEnded(found->state());
-}
-
 absl::Status FollowEvents(const CommandContext& context,
                           const std::string& job_id, EventPrinter& printer) {
   Bell bell;  // Nobody rings it: it waits.
   while (true) {
-    ASSIGN_OR_RETURN(const bool has_ended, HasEndedAt(context.client, job_id));
+    bool has_ended = false;
+    if (!job_id.empty()) {
+      ASSIGN_OR_RETURN(has_ended, HasEndedAt(context.client, job_id));
+    }
     ASSIGN_OR_RETURN(const v1::ListEventsResponse events,
                      context.client.AllEvents(job_id, printer.last_sequence()));
     RETURN_IF_ERROR(printer.Print(events));
     if (has_ended) return absl::OkStatus();
-    (void)bell.Await(context.clock, context.clock.Now() + kPollInterval);
+    (void)bell.Await(context.clock, context.clock.Now() + kFollowInterval);
   }
 }
 

@@ -21,8 +21,12 @@ using google::protobuf::FieldDescriptor;
 constexpr char kDocument[] = "docs/json.md";
 constexpr char kBegin[] = "<!-- messages -->\n";
 constexpr char kEnd[] = "<!-- end of messages -->\n";
-constexpr const char* kPrinted[] = {"Status", "Job", "ListJobsResponse",
-                                    "ListEventsResponse", "ExplainJobResponse"};
+constexpr const char* kPrinted[] = {"Status",
+                                    "Job",
+                                    "ListJobsResponse",
+                                    "ListEventsResponse",
+                                    "ExplainJobResponse",
+                                    "GetLogsResponse"};
 // Its fields are in docs/jobs.md.
 constexpr char kSpec[] = "ringmaster.v1.JobSpec";
 

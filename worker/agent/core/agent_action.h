@@ -95,6 +95,11 @@ struct SendTrace {
   int64_t last_step = 0;
 };
 
+// The adapter adds the lines.
+struct SendLog {
+  LogRequested request;
+};
+
 // ---- The trainer.
 
 // Answered by TrainerPrepared or TrainerPrepareFailed.
@@ -134,11 +139,12 @@ struct Exit {
   bool is_hurried = false;  // without waiting for anything
 };
 
-using Action = std::variant<OpenSession, CloseSession, SendBeat, SendPrepared,
-                            SendHalted, SendSuspicion, SendFinished, SendFailed,
-                            SendLeaving, SendNotice, SendTrace, PrepareTrainer,
-                            RunTrainer, AbortTrainer, RequestStop, RequestDrain,
-                            RequestLeave, ReleaseTrainer, Log, Exit>;
+using Action =
+    std::variant<OpenSession, CloseSession, SendBeat, SendPrepared, SendHalted,
+                 SendSuspicion, SendFinished, SendFailed, SendLeaving,
+                 SendNotice, SendTrace, SendLog, PrepareTrainer, RunTrainer,
+                 AbortTrainer, RequestStop, RequestDrain, RequestLeave,
+                 ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

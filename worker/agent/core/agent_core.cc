@@ -9,11 +9,11 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {"session-up",     "session-down", "assign", "start",
-                "halt",           "stop",         "pause",  "drain",
-                "advice",         "release",      "trace",  "prepared",
-                "prepare-failed", "ended",        "notice", "advanced",
-                "signal",         "tick"};
+      kNames = {"session-up", "session-down",   "assign", "start",
+                "halt",       "stop",           "pause",  "drain",
+                "advice",     "release",        "trace",  "log",
+                "prepared",   "prepare-failed", "ended",  "notice",
+                "advanced",   "signal",         "tick"};
   return kNames[event.index()];
 }
 
@@ -352,6 +352,8 @@ void AgentCore::ReleaseToPool() {
 void AgentCore::On(const TraceRequested& event) {
   Send(SendTrace{event.request_id, rank_, event.first_step, event.last_step});
 }
+
+void AgentCore::On(const LogRequested& event) { Send(SendLog{event}); }
 
 // ---- The trainer.
 

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
+#include "ringmaster/v1/log.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 
@@ -116,6 +117,14 @@ struct TraceRequested {
   int64_t last_step = 0;
 };
 
+// Wanted are lines of this process's log, which only the adapter knows.
+struct LogRequested {
+  int64_t request_id = 0;
+  v1::LogFilter filter;
+  int64_t after_sequence = 0;
+  int64_t max_bytes = 0;
+};
+
 // ---- From the trainer.
 
 struct TrainerPrepared {
@@ -187,8 +196,9 @@ using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
                  HaltReceived, StopReceived, PauseReceived, DrainReceived,
                  LeaveAdviceReceived, ReleaseReceived, TraceRequested,
-                 TrainerPrepared, TrainerPrepareFailed, TrainerEnded,
-                 TrainerNoticed, TrainerAdvanced, TerminateSignal, Tick>;
+                 LogRequested, TrainerPrepared, TrainerPrepareFailed,
+                 TrainerEnded, TrainerNoticed, TrainerAdvanced, TerminateSignal,
+                 Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -43,6 +43,7 @@ FailPointSet& SendPoints() {
       {Request::kLeaving, "session.send.leaving"},
       {Request::kTraceReply, "session.send.trace"},
       {Request::kNotice, "session.send.notice"},
+      {Request::kLogReply, "session.send.log_reply"},
   });
   return points;
 }
@@ -58,6 +59,7 @@ FailPointSet& ReceivePoints() {
       {Response::kStop, "session.receive.stop"},
       {Response::kRelease, "session.receive.release"},
       {Response::kTraceRequest, "session.receive.trace_request"},
+      {Response::kLogRequest, "session.receive.log_request"},
       {Response::kPause, "session.receive.pause"},
       {Response::kLeaveAdvice, "session.receive.leave_advice"},
   });

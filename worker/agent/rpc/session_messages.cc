@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging/log_proto.h"
+#include "common/logging/logging.h"
 #include "common/parameter_server/shard_placement_proto.h"
 #include "common/protocol/collective_costs_proto.h"
 #include "common/protocol/enum_name.h"
@@ -369,6 +371,11 @@ absl::StatusOr<std::optional<Event>> ToEvent(
       return agent::TraceRequested{message.trace_request().request_id(),
                                    message.trace_request().first_step(),
                                    message.trace_request().last_step()};
+    case v1::SessionResponse::kLogRequest:
+      return agent::LogRequested{message.log_request().request_id(),
+                                 message.log_request().filter(),
+                                 message.log_request().after_sequence(),
+                                 message.log_request().max_bytes()};
     case v1::SessionResponse::MESSAGE_NOT_SET:
       break;
   }
@@ -396,6 +403,8 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_advertise_host(identity.advertise_host);
   hello.set_data_port(identity.data_port);
   hello.set_version(identity.version);
+  hello.set_sends_logs(true);
+  hello.set_log_file(identity.log_file);
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
     end.set_pid(identity.predecessor->pid);
@@ -566,6 +575,18 @@ v1::SessionRequest ToMessage(const agent::SendTrace& send,
     message.set_start_nanos(span.start.nanos());
     message.set_end_nanos(span.end.nanos());
   }
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendLog& send) {
+  v1::SessionRequest request;
+  v1::LogReply& reply = *request.mutable_log_reply();
+  reply.set_request_id(send.request.request_id);
+  const int64_t max_bytes =
+      std::clamp<int64_t>(send.request.max_bytes, 0, kMaxLogReplyBytes);
+  *reply.mutable_page() = ToProto(
+      SelectLog(ToLogSelection(send.request.filter, send.request.after_sequence,
+                               static_cast<size_t>(max_bytes))));
   return request;
 }
 

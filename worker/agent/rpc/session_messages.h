@@ -25,6 +25,9 @@ class SessionResponse;
 inline constexpr int kProtocolMin = 1;
 inline constexpr int kProtocolMax = agent::kLeaveProtocol;
 
+// Beats wait behind an answer, so it must be sent fast.
+inline constexpr int64_t kMaxLogReplyBytes = 1 << 20;
+
 // Nothing for a message of a kind that this version does not know.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the field that makes no
 //   sense
@@ -57,6 +60,9 @@ inline constexpr int kProtocolMax = agent::kLeaveProtocol;
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendTrace& send,
                                            const WorkerIdentity& identity,
                                            const Trace& trace);
+
+// With lines of this process's log, kMaxLogReplyBytes at most.
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendLog& send);
 
 // Returns the end of a run, for the core; the trainer then holds `held`.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,

@@ -48,6 +48,7 @@ struct WorkerIdentity {
   std::string advertise_host;  // "": the one that the coordinator sees
   int data_port = 0;
   std::string version;
+  std::string log_file = {};  // with its whole path; "": none
   // The end of the process that had its slot before, if its supervisor knows.
   std::optional<ProcessEnd> predecessor = std::nullopt;
   // The costs of collectives here; none: not measured.

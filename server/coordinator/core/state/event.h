@@ -87,6 +87,9 @@ struct HelloReceived {
   std::string costs_fault;
   // It can prepare for a job before it is a member.
   bool can_rehearse = false;
+  // It answers a request for its log lines.
+  bool sends_logs = false;
+  std::string log_file;
 };
 
 struct BeatReceived {

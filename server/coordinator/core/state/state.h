@@ -83,6 +83,8 @@ struct Worker {
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
+  bool sends_logs = false;
+  std::string log_file;  // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave.
   std::optional<absl::Duration> patience = std::nullopt;
   // It is to leave, and was told that nobody could take over from it yet.

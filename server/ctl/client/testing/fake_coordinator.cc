@@ -139,6 +139,29 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status GetLogs(grpc::ServerContext*, const v1::GetLogsRequest* request,
+                       v1::GetLogsResponse* response) override {
+    MutexLock lock(mutex);
+    logs_request = *request;
+    *response = logs;
+    for (v1::ProcessLog& log : *response->mutable_logs()) Pick(*request, log);
+    if (failure.ok() && logs.logs().empty() && logs.missing().empty())
+      return ToGrpcStatus(absl::NotFoundError("nobody of that name"));
+    return ToGrpcStatus(failure);
+  }
+
+  static void Pick(const v1::GetLogsRequest& request, v1::ProcessLog& log) {
+    auto& lines = *log.mutable_page()->mutable_lines();
+    for (const v1::LogCursor& cursor : request.cursors()) {
+      if (cursor.incarnation() != log.incarnation()) continue;
+      while (!lines.empty() && lines[0].sequence() <= cursor.sequence())
+        lines.DeleteSubrange(0, 1);
+    }
+    const int64_t tail = request.filter().tail();
+    if (tail > 0 && lines.size() > tail)
+      lines.DeleteSubrange(0, static_cast<int>(lines.size() - tail));
+  }
+
   grpc::Status WatchJob(
       grpc::ServerContext* context, const v1::WatchJobRequest*,
       grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
@@ -186,6 +209,8 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   v1::Status status GUARDED_BY(mutex);
   std::vector<v1::Event> events GUARDED_BY(mutex);
   v1::GetTraceResponse trace GUARDED_BY(mutex);
+  v1::GetLogsResponse logs GUARDED_BY(mutex);
+  v1::GetLogsRequest logs_request GUARDED_BY(mutex);
   v1::ExplainJobResponse explanation GUARDED_BY(mutex);
   v1::SubmitJobRequest submitted GUARDED_BY(mutex);
   v1::CancelJobRequest cancelled GUARDED_BY(mutex);
@@ -224,6 +249,11 @@ void FakeCoordinator::SetEvents(const std::vector<v1::Event>& events) {
 void FakeCoordinator::SetTrace(const v1::GetTraceResponse& trace) {
   MutexLock lock(services_->mutex);
   services_->trace = trace;
+}
+
+void FakeCoordinator::SetLogs(const v1::GetLogsResponse& logs) {
+  MutexLock lock(services_->mutex);
+  services_->logs = logs;
 }
 
 void FakeCoordinator::SetExplanation(
@@ -271,6 +301,11 @@ v1::SubmitJobRequest FakeCoordinator::submitted() const {
 v1::CancelJobRequest FakeCoordinator::cancelled() const {
   MutexLock lock(services_->mutex);
   return services_->cancelled;
+}
+
+v1::GetLogsRequest FakeCoordinator::logs_request() const {
+  MutexLock lock(services_->mutex);
+  return services_->logs_request;
 }
 
 class PlainServer::Impl {

@@ -72,6 +72,10 @@ struct ActionWriter {
     return absl::StrCat("send-trace id=", a.request_id, " rank=", a.rank,
                         " steps=", a.first_step, "-", a.last_step);
   }
+  std::string operator()(const SendLog& a) const {
+    return absl::StrCat("send-log id=", a.request.request_id,
+                        " after=", a.request.after_sequence);
+  }
   std::string operator()(const SendNotice& a) const {
     return absl::StrCat("send-notice g=", a.notice.generation(),
                         " step=", a.notice.step(),
@@ -264,6 +268,11 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "trace") {
     return TraceRequested{args.Number("id"), args.Number("first"),
                           args.Number("last")};
+  }
+  if (name == "log") {
+    return LogRequested{.request_id = args.Number("id"),
+                        .filter = {},
+                        .after_sequence = args.Number("after")};
   }
   return ParseTrainerEvent(name, args);
 }
