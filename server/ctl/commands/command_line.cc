@@ -22,6 +22,7 @@
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/completion.h"
+#include "server/ctl/commands/describe.h"
 #include "server/ctl/commands/doctor.h"
 #include "server/ctl/commands/events.h"
 #include "server/ctl/commands/jobs.h"
@@ -53,6 +54,7 @@ struct CommandLine {
   SampleOptions sample;
   EventsOptions events;
   LogsOptions logs;
+  std::string described;
   JobsOptions jobs;
   std::string shell;
   BenchFlags bench;
@@ -185,6 +187,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   flags.AddCommand("workers", "The workers, one a line.");
   AddEventsFlags(add("events", "What happened, to a job or to all.", false),
                  line.events);
+  AddDescribeCommand(flags, line.described);
   AddLogsCommand(flags, line.logs);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
   FlagSet& cancel =
@@ -252,6 +255,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
     line.events.job = line.job;
     return RunEvents(context, line.events);
   }
+  if (command == "describe") return RunDescribe(context, line.described);
   if (command == "logs") return RunLogs(context, line.logs);
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
