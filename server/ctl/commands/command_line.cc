@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/config/address.h"
 #include "common/config/flags.h"
 #include "common/credentials/credentials.h"
@@ -19,6 +20,7 @@
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/bench.h"
+#include "server/ctl/commands/bundle.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/completion.h"
@@ -55,6 +57,7 @@ struct CommandLine {
   EventsOptions events;
   LogsOptions logs;
   std::string described;
+  BundleOptions bundle;
   JobsOptions jobs;
   std::string shell;
   BenchFlags bench;
@@ -187,6 +190,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   flags.AddCommand("workers", "The workers, one a line.");
   AddEventsFlags(add("events", "What happened, to a job or to all.", false),
                  line.events);
+  AddBundleCommand(flags, line.bundle);
   AddDescribeCommand(flags, line.described);
   AddLogsCommand(flags, line.logs);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
@@ -234,6 +238,22 @@ absl::StatusOr<ClientOptions> ToClientOptions(const CommandLine& line) {
   return ClientOptions{.address = address->ToString(),
                        .credentials = std::move(credentials),
                        .timeout = line.timeout};
+}
+
+absl::StatusOr<int> BundleAtCoordinator(const CommandLine& line,
+                                        Console& console, Clock& clock) {
+  const std::string path = line.bundle.file.empty()
+                               ? BundleName(line.bundle.job, absl::Now())
+                               : line.bundle.file;
+  NewFile file(path, line.bundle.may_replace);
+  const Interrupts interrupts([&](int) {
+    file.GiveUp();
+    ExitAfterSignal(console);
+  });
+  ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+  Client client(std::move(options));
+  return RunBundle({console, clock, client, line.format()}, line.bundle.job,
+                   path, file);
 }
 
 absl::StatusOr<int> RunAtCoordinator(const std::string& command,
@@ -387,6 +407,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
       command == "local"     ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
       : command == "doctor"  ? Diagnose(line, console, clock)
+      : command == "bundle"  ? BundleAtCoordinator(line, console, clock)
       : command != "bench"   ? RunAtCoordinator(command, line, console, clock)
       : line.coordinator.empty() ? RunBench(line.bench, line.format(), console)
                                  : BenchAtCoordinator(line, console, clock);

@@ -115,6 +115,12 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+absl::StatusOr<std::string> ChromeTrace(const v1::GetTraceResponse& response,
+                                        const TraceOptions& options) {
+  if (!HasSpans(response)) return NothingRecorded(response, options);
+  return ToChromeTrace(ToRankTraces(response));
+}
+
 absl::StatusOr<int> RunTrace(const CommandContext& context,
                              const TraceOptions& options) {
   ASSIGN_OR_RETURN(const v1::GetTraceResponse response,
@@ -122,8 +128,7 @@ absl::StatusOr<int> RunTrace(const CommandContext& context,
                                            options.last_step));
   for (const std::string& line : Omissions(response, options))
     context.console.WriteError(absl::StrCat(line, "\n"));
-  if (!HasSpans(response)) return NothingRecorded(response, options);
-  const std::string trace = ToChromeTrace(ToRankTraces(response));
+  ASSIGN_OR_RETURN(const std::string trace, ChromeTrace(response, options));
   if (options.file.empty() || options.file == "-") {
     context.console.Write(absl::StrCat(trace, "\n"));
   } else {

@@ -143,9 +143,13 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                        v1::GetLogsResponse* response) override {
     MutexLock lock(mutex);
     logs_request = *request;
-    *response = logs;
-    for (v1::ProcessLog& log : *response->mutable_logs()) Pick(*request, log);
-    if (failure.ok() && logs.logs().empty() && logs.missing().empty())
+    for (const v1::ProcessLog& log : logs.logs()) {
+      if ((log.name() == "coordinator") != request->coordinator()) continue;
+      *response->add_logs() = log;
+      Pick(*request, *response->mutable_logs()->rbegin());
+    }
+    if (!request->coordinator()) *response->mutable_missing() = logs.missing();
+    if (failure.ok() && response->logs().empty() && response->missing().empty())
       return ToGrpcStatus(absl::NotFoundError("nobody of that name"));
     return ToGrpcStatus(failure);
   }

@@ -34,8 +34,8 @@ class FakeCoordinator {
   void SetStatus(const v1::Status& status);
   void SetEvents(const std::vector<v1::Event>& events);
   void SetTrace(const v1::GetTraceResponse& trace);
-  // The lines of each process; those asked for are picked from them, as workers
-  // do, as far as cursors and tails go.
+  // The lines of the coordinator, and of each other process; those asked for are
+  // picked from them, as workers do, as far as cursors and tails go.
   void SetLogs(const v1::GetLogsResponse& logs);
   void SetExplanation(const v1::ExplainJobResponse& explanation);
   // Every call fails with this from now on; OK ends that.
