@@ -170,7 +170,10 @@ absl::Status Unknown(const std::string& worker) {
 
 void LogPlaces::Note(const HelloReceived& hello) {
   const auto [it, is_new] = places_.try_emplace(hello.name);
-  it->second = {.host = hello.host, .log_file = hello.log_file};
+  // A worker of an earlier release does not say whether it has a file.
+  it->second = hello.sends_logs
+                   ? Place{.host = hello.host, .log_file = hello.log_file}
+                   : Place{};
   if (!is_new) return;
   names_.push_back(hello.name);
   if (names_.size() <= kMaxPlaces) return;

@@ -29,7 +29,7 @@ inline constexpr size_t kMaxLogBytesOfOne = 512 << 10;
 class LogPlaces {
  public:
   struct Place {
-    std::string host;
+    std::string host;      // empty: it did not say where its log lies
     std::string log_file;  // empty: none
   };
 

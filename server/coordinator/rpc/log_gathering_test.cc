@@ -32,6 +32,7 @@ class LogGatheringTest : public ::testing::Test {
     HelloReceived hello;
     hello.name = name;
     hello.host = "alpha";
+    hello.sends_logs = true;
     hello.log_file = absl::StrCat("/var/log/", name);
     places_.Note(hello);
     Worker& worker = state_.workers[name];
@@ -218,6 +219,16 @@ TEST_F(LogGatheringTest, ChecksTheRequest) {
   EXPECT_TRUE(CheckLogs(request).ok());
   request.mutable_filter()->set_tail(-1);
   EXPECT_EQ(ReasonOf(CheckLogs(request)), reason::kInvalidRequest);
+}
+
+TEST(LogPlacesTest, OfAnEarlierReleaseNoPlaceIsKnown) {
+  LogPlaces places;
+  HelloReceived hello;
+  hello.name = "w0";
+  hello.host = "alpha";
+  places.Note(hello);
+  ASSERT_NE(places.Find("w0"), nullptr);
+  EXPECT_EQ(places.Find("w0")->host, "");
 }
 
 TEST(LogPlacesTest, RemembersABoundedNumberOfNames) {

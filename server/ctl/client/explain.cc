@@ -87,14 +87,15 @@ absl::Status Explain(const absl::Status& status, std::string_view address,
           absl::FormatDuration(timeout),
           ": check the address; give a longer --timeout if it is only slow"));
     case absl::StatusCode::kUnimplemented:
-      return WithExitCode(absl::UnimplementedError(absl::StrCat(
-                              where,
-                              " speaks gRPC, but is not a Ringmaster "
-                              "coordinator of this version (",
-                              cause,
-                              "): check --coordinator, and compare versions "
-                              "with `ringctl version`")),
-                          ExitCode::kRetryElsewhere);
+      return WithExitCode(
+          absl::UnimplementedError(absl::StrCat(
+              where,
+              " speaks gRPC, but is not a Ringmaster "
+              "coordinator of this version",
+              cause.empty() ? "" : " (", cause, cause.empty() ? "" : ")",
+              ": check --coordinator, and compare versions "
+              "with `ringctl version`")),
+          ExitCode::kRetryElsewhere);
     default:
       return absl::Status(
           status.code(),

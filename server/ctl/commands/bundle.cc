@@ -235,11 +235,10 @@ void Report(const CommandContext& context, const std::string& path,
 }  // namespace
 
 void AddBundleCommand(FlagSet& flags, BundleOptions& options) {
-  FlagSet& command = flags.AddCommand(
-      "bundle",
-      "Packs what is known about a job for a bug report: spec (without "
-      "secrets), status, events, explanation, trace and logs. A manifest says "
-      "what is in the archive, and what could not be had and why.");
+  FlagSet& command = flags.AddCommand("bundle",
+                                      "Pack what is known about a job for a "
+                                      "bug report, with a manifest of what "
+                                      "could be had.");
   command.AddArgument("JOB", "Id or name of the job.", /*is_required=*/true,
                       &options.job);
   command.Add({.name = "out",

@@ -186,12 +186,11 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   AddJobsFlags(flags.AddCommand("jobs", "The jobs, one a line, newest first."),
                line.jobs);
   add("job", "One job in full.", true);
+  AddDescribeCommand(flags, line.described);
   add("explain", "Why a job is where it is, and who keeps it waiting.", true);
   flags.AddCommand("workers", "The workers, one a line.");
   AddEventsFlags(add("events", "What happened, to a job or to all.", false),
                  line.events);
-  AddBundleCommand(flags, line.bundle);
-  AddDescribeCommand(flags, line.described);
   AddLogsCommand(flags, line.logs);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
   FlagSet& cancel =
@@ -214,6 +213,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .help = "Last step of interest; 0 is the newest.",
              .min = 0},
             &line.trace.last_step);
+  AddBundleCommand(flags, line.bundle);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
 }
 

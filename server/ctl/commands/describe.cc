@@ -67,11 +67,8 @@ int Show(const CommandContext& context, const Description& description) {
 }  // namespace
 
 void AddDescribeCommand(FlagSet& flags, std::string& target) {
-  FlagSet& command =
-      flags.AddCommand("describe",
-                       "Everything about one job or one worker: what it is, "
-                       "where it stands, what "
-                       "it holds, what befell it, and its last events.");
+  FlagSet& command = flags.AddCommand(
+      "describe", "Everything about one job or one worker, on a page.");
   command.AddArgument("WORKER|JOB", kTargetHelp, /*is_required=*/true, &target);
 }
 

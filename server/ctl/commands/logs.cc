@@ -140,9 +140,8 @@ absl::Status Follow(const CommandContext& context, const Target& target,
 void AddLogsCommand(FlagSet& flags, LogsOptions& options) {
   FlagSet& command = flags.AddCommand(
       "logs",
-      "The last log lines that a worker keeps in memory (its --log_kept), or "
-      "those of all members of a job, by time. They come through the "
-      "coordinator.");
+      "The last log lines of a worker, of a job's members by time, or of the "
+      "coordinator, as far as their processes keep them (--log_kept).");
   command.AddArgument(
       "WORKER|JOB",
       absl::StrCat(kTargetHelp, " coordinator is the coordinator itself."),

@@ -144,6 +144,12 @@ TEST_F(LogsTest, CoordinatorIsTheCoordinatorItself) {
   EXPECT_TRUE(coordinator_.logs_request().coordinator());
 }
 
+TEST_F(LogsTest, ACoordinatorOfAnEarlierReleaseIsNamedAsSuch) {
+  coordinator_.FailWith(absl::UnimplementedError(""));
+  ExpectError(RunThere({"logs", "coordinator"}), ExitCode::kRetryElsewhere,
+              "is not a Ringmaster coordinator of this version: check");
+}
+
 TEST_F(LogsTest, PrintsJson) {
   v1::GetLogsResponse logs;
   AddLine(1, "a", AddLog("w0", 1, logs));
