@@ -99,7 +99,7 @@ absl::StatusOr<CommitSummary> CombineCommits(
   double loss_sum = 0;
   int64_t sample_count = 0;
   uint64_t sample_hash = 0;
-  bool all_leave = !records.empty();
+  summary.all_leave = !records.empty();
   for (const CommitRecord& record : records) {
     loss_sum += record.loss_sum;
     sample_count += record.sample_count;
@@ -108,9 +108,9 @@ absl::StatusOr<CommitSummary> CombineCommits(
     sample_hash += record.sample_hash;
     summary.stop |= record.wants_stop;
     summary.drain |= record.wants_drain;
-    all_leave &= record.wants_leave;
+    summary.all_leave &= record.wants_leave;
   }
-  summary.stop |= all_leave;
+  summary.stop |= summary.all_leave;
   if (sample_count != expected.global_batch ||
       sample_hash != expected.sample_hash) {
     return WithExitCode(

@@ -54,6 +54,7 @@ struct CommitSummary {
   // nobody may be left who holds it.
   bool stop = false;
   bool drain = false;  // some rank wishes to leave after this step
+  bool all_leave = false;
 };
 
 // The values that the records of a step must agree with or add up to.

@@ -82,6 +82,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
     if (is_stop) {
       RETURN_IF_ERROR(Finish(step, End::kStopped));
+      if (summary.all_leave) ShareSavedStep(step);
       return End::kStopped;
     }
     if (IsEvaluationDue(step)) RETURN_IF_ERROR(EvaluateAfter(step));
@@ -118,6 +119,20 @@ absl::Status GenerationRun::MakeUpFor(int64_t step) {
   if (evaluated_step < step) return EvaluateAfter(step);
   return parts_.files.recorded().sample < step ? WriteSample(step)
                                                : absl::OkStatus();
+}
+
+// Where a coordinator is away, only those that know it may leave. One that cannot be
+// told stays for as long as it does, so an error here costs nothing else.
+void GenerationRun::ShareSavedStep(int64_t step) {
+  std::vector<int64_t> saved(
+      static_cast<size_t>(parts_.communicator.world_size()));
+  saved[static_cast<size_t>(parts_.communicator.rank())] =
+      parts_.board.progress().figures.checkpoint_step();
+  const absl::Status told = parts_.communicator.Run(
+      AllGather(BufferView::Of(std::span<int64_t>(saved))),
+      parts_.clock.Now() + wait_timeout_);
+  if (told.ok() && *std::max_element(saved.begin(), saved.end()) == step)
+    parts_.board.RecordCheckpoint(step);
 }
 
 absl::StatusOr<GenerationRun::End> GenerationRun::RunWithoutStep() {

@@ -93,6 +93,8 @@ class GenerationRun {
   [[nodiscard]] absl::Status MakeUpFor(int64_t step);
   // Leaves the others, and waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step, End how);
+  // All ranks leave after `step`: tells them whether it is in a checkpoint by now.
+  void ShareSavedStep(int64_t step);
   // Members leave, and the generation is for what they hold.
   [[nodiscard]] absl::StatusOr<End> RunWithoutStep();
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
