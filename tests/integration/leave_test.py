@@ -14,8 +14,8 @@ DRAIN_TIMEOUT = 30
 
 
 class LeaveTest(TextTest):
-    def job(self, workers=2, saves=True):
-        checkpoint = {"checkpoint": {"directory": str(self.checkpoints), "every_steps": ENDLESS}} if saves else {}
+    def job(self, workers=2, saves=True, every=ENDLESS):
+        checkpoint = {"checkpoint": {"directory": str(self.checkpoints), "every_steps": every}} if saves else {}
         return gpt_job(self.text, workers, steps=ENDLESS, hash_every=1, **checkpoint)
 
     def running(self, cluster, job_id, workers):
@@ -127,6 +127,33 @@ class LeaveTest(TextTest):
             self.assertEqual(leaver.wait(), LEFT)
             self.running(cluster, job_id, ["late"])
             self.goes_on_without_a_loss(cluster, job_id, step)
+
+    def test_successors_that_are_not_ready_in_time_leave_it_to_a_checkpoint(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator(budget="2s")
+            leaver = cluster.start_worker("leaves", "--drain_timeout=8s")
+            cluster.await_workers(1)
+            job_id = cluster.submit(self.job(workers=1))
+            cluster.await_step(job_id, 20)
+            cluster.start_worker("hangs", env={"RINGMASTER_FAIL_POINTS": "train.prepare=hang"})
+            cluster.await_workers(2)
+            step = step_of(cluster.job(job_id))
+            self.leave(leaver)
+            saved, = steps_of(self.checkpoints)
+            self.assertGreaterEqual(saved, step)
+            self.assertEqual(cluster.events(job_id, "job.steps_lost"), [])
+
+    def test_a_stay_that_is_shorter_than_a_checkpoint_takes_is_said_with_both_figures(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            leaver = cluster.start_worker("leaves", "--drain_timeout=1ms")
+            cluster.start_worker("stays")
+            cluster.await_workers(2)
+            job_id = cluster.submit(self.job(every=20))
+            cluster.await_event(job_id, "checkpoint.written")
+            self.leave(leaver)
+            warning, = cluster.await_event(job_id, "worker.drain_too_short")
+            self.assertRegex(warning["message"], r"^worker leaves stays for 1ms at most, but the last checkpoint took [\d.]+m?s to write: ")
 
     def test_nobody_comes_in_time_and_the_loss_is_told(self):
         with Cluster() as cluster:

@@ -7,6 +7,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/other_coordinator.h"
 #include "server/coordinator/core/life/progress.h"
@@ -32,7 +33,7 @@ MonotonicTime EarliestDeadline(const State& state) {
        job->link_check, job->growth_deadline, job->rehearsal_deadline,
        job->pause_deadline, job->halt_deadline, job->stop_deadline,
        job->suspicion_deadline, job->reattach_deadline, job->return_deadline,
-       job->holders_deadline, ProgressDeadline(*job)});
+       job->holders_deadline, job->hand_over_deadline, ProgressDeadline(*job)});
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -64,6 +65,9 @@ void ActOnDeadlines(Turn& turn) {
   if (Job* const job = due(&Job::return_deadline)) OnReturnDeadline(turn, *job);
   if (Job* const job = due(&Job::holders_deadline)) {
     OnHoldersDeadline(turn, *job);
+  }
+  if (Job* const job = due(&Job::hand_over_deadline)) {
+    OnHandOverDeadline(turn, *job);
   }
   if (Job* const job = due(&Job::stop_deadline)) OnStopDeadline(turn, *job);
   if (Job* const job = due(&Job::pause_deadline)) OnPauseDeadline(turn, *job);

@@ -585,6 +585,7 @@ void ClearDeadlines(Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.hand_over_deadline = MonotonicTime::InfiniteFuture();
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   job.return_deadline = MonotonicTime::InfiniteFuture();

@@ -157,6 +157,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   }
   job.stop_deadline = MonotonicTime::InfiniteFuture();
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.hand_over_deadline = MonotonicTime::InfiniteFuture();
   NoteGrowthHalted(turn, job);
   job.suspicions.clear();
   job.message = verdict.summary();

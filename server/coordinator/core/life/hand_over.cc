@@ -10,12 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
 constexpr size_t kMostNamed = 8;
+
+// Time for the journal and the members to begin with a checkpoint.
+constexpr absl::Duration kFormingTime = absl::Seconds(1);
 
 bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return HoldsShards(job, member.identity.role) && IsLeaver(state, job, member);
@@ -178,7 +183,8 @@ Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
                   role);
 }
 
-LeavePlan PlanLeave(const State& state, const Job& job, const HeldState& held) {
+LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
+  const State& state = turn.state;
   LeavePlan plan;
   if (!HasLeaver(state, job)) return plan;
   // The job has made its last step: a leaver waits for its end.
@@ -195,10 +201,16 @@ LeavePlan PlanLeave(const State& state, const Job& job, const HeldState& held) {
   plan.needed = NeededLeavers(state, job, held.copies);
   plan.why = WhyRelieved(job, held);
   if (plan.needed.empty()) return plan;
-  if (CanBeRelieved(state, job)) {
+  const bool is_saved = job.figures.checkpoint_step() == held.step;
+  const bool must_save = !is_saved && CanSave(state, job) &&
+                         LatestSave(turn, job, plan.needed) <= turn.now;
+  if (must_save) {
+    plan.way = LeaveWay::kSave;
+  } else if (CanBeRelieved(state, job)) {
     plan.way = LeaveWay::kHandOver;
+    plan.is_saved = is_saved;
     plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size());
-  } else if (job.figures.checkpoint_step() == held.step) {
+  } else if (is_saved) {
     plan.needed.clear();
     plan.is_saved = true;
     plan.why = absl::StrCat("the checkpoint of step ", held.step,
@@ -209,6 +221,45 @@ LeavePlan PlanLeave(const State& state, const Job& job, const HeldState& held) {
     plan.way = LeaveWay::kWait;
   }
   return plan;
+}
+
+MonotonicTime LatestSave(const Turn& turn, const Job& job,
+                         const std::set<int>& needed) {
+  MonotonicTime latest = MonotonicTime::InfiniteFuture();
+  for (const int rank : needed) {
+    const Worker* const worker = turn.state.FindWorker(
+        job.members[static_cast<size_t>(rank)].identity.worker);
+    if (worker == nullptr || !worker->patience.has_value()) continue;
+    // Twice what one took; and before it all halt, which a successor that hangs
+    // may not, and a generation forms. Where none was measured, each way gets half
+    // of the time.
+    const absl::Duration reserve =
+        job.checkpoint_duration > absl::ZeroDuration()
+            ? 2 * job.checkpoint_duration + turn.config.halt_budget +
+                  kFormingTime
+            : *worker->patience / 2;
+    if (reserve >= *worker->patience) continue;
+    latest = std::min(latest, worker->leaves_by - reserve);
+  }
+  return latest;
+}
+
+void OnHandOverDeadline(Turn& turn, Job& job) {
+  job.hand_over_deadline = MonotonicTime::InfiniteFuture();
+  const bool is_under_way =
+      job.state == v1::JOB_STATE_PREPARING ||
+      (job.state == v1::JOB_STATE_RUNNING && job.closing == Closing::kHandOver);
+  if (!is_under_way || IsForming(job)) return;
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat("those who take over step ", job.resume_step,
+                   " are not ready, so a checkpoint is written first while "
+                   "there is time: ",
+                   LeaveText(turn.state, job)),
+      turn.time);
+  verdict.mutable_evidence()->Add(EvidenceOf(
+      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
 }
 
 bool ReleaseLeavers(Turn& turn, Job& job, const LeavePlan& plan, int64_t step) {

@@ -5,7 +5,9 @@
 // job whose workers all hold the whole state:
 //   others hold it too                  it is released at the first halt
 //   there are idle workers, or members  the next generation makes no step: they
-//   without the state                   copy it, and all halt again
+//   without the state                   copy it, and all halt again. If they are not
+//                                       done while there is still time for a
+//                                       checkpoint, the leavers write one first
 //   nobody, but the job keeps           the next generation makes no step: the
 //   checkpoints                         leavers write one, and halt again
 //   nobody, and no checkpoints          the job waits for a worker; the leaver
@@ -92,8 +94,17 @@ struct LeavePlan {
   bool is_saved = false;
 };
 
-[[nodiscard]] LeavePlan PlanLeave(const State& state, const Job& job,
+[[nodiscard]] LeavePlan PlanLeave(const Turn& turn, const Job& job,
                                   const HeldState& held);
+
+// Returns when the `needed` leavers of `job`, which hand their state over, have to
+// begin with a checkpoint at the latest, so that it is written before the first of
+// them goes; InfiniteFuture if they have no time limit, or less time than one takes.
+[[nodiscard]] MonotonicTime LatestSave(const Turn& turn, const Job& job,
+                                       const std::set<int>& needed);
+
+// The hand-over is not done at that time: halts the members.
+void OnHandOverDeadline(Turn& turn, Job& job);
 
 // Releases the leavers of `job` that do not stay. Returns true if it released
 // any.

@@ -236,6 +236,9 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
     if (!std::exchange(worker.patience, leaving.patience).has_value()) {
       WarnOfShortPatience(turn, worker, leaving.patience);
     }
+    if (leaving.patience > absl::ZeroDuration()) {
+      worker.leaves_by = turn.now + leaving.patience;
+    }
     if (worker.state == v1::WORKER_STATE_DRAINING) return;
     worker.state = v1::WORKER_STATE_DRAINING;
     turn.Touch();

@@ -485,16 +485,25 @@ bool IsLastHolder(const Job& job, const Member& member) {
 // How often those who hold the steps of a cancelled job are asked to write them.
 constexpr int kMostSaves = 3;
 
-// Members without the state cannot write it, and would only copy it.
+// Returns true if `member` has prepared `job`, as far as is known.
+bool HasPrepared(const Job& job, const Member& member) {
+  return job.is_recovered || member.prepared.has_value() ||
+         member.since < job.generation || !member.halted->shards.empty() ||
+         !member.halted->given_shards.empty();
+}
+
+// Those who joined in the last generation and hold nothing yet cannot write it, and
+// would only copy it.
 void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
-  if (job.sharding.shards > 0) return;
   for (Member& member : job.members) {
-    if (member.is_lost || held.copies[0].contains(member.identity.rank)) {
-      continue;
-    }
+    if (member.is_lost) continue;
+    const bool holds = job.sharding.shards > 0
+                           ? HasPrepared(job, member)
+                           : held.copies[0].contains(member.identity.rank);
+    if (holds) continue;
     member.is_lost = true;
     Release(turn, *turn.state.FindWorker(member.identity.worker), job.state,
-            "the job is cancelled, and this worker holds nothing of it");
+            "those who hold the job's state write a checkpoint first");
   }
 }
 
@@ -527,7 +536,14 @@ void Reform(Turn& turn, Job& job) {
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.
-  const LeavePlan leave = PlanLeave(turn.state, job, Held(job, point));
+  const HeldState held = Held(job, point);
+  const LeavePlan leave = PlanLeave(turn, job, held);
+  const bool may_save_later = leave.way == LeaveWay::kHandOver &&
+                              !leave.is_saved && CanSave(turn.state, job);
+  const MonotonicTime latest_save = may_save_later
+                                        ? LatestSave(turn, job, leave.needed)
+                                        : MonotonicTime::InfiniteFuture();
+  if (leave.way == LeaveWay::kSave) ReleaseBlanks(turn, job, held);
   if (ReleaseLeavers(turn, job, leave, point.resume_step)) {
     point = FindResumePoint(job);
   }
@@ -554,6 +570,7 @@ void Reform(Turn& turn, Job& job) {
     return;
   }
   FormGeneration(turn, job, next);
+  job.hand_over_deadline = latest_save;
 }
 
 bool SavesBeforeEnd(const State& state, const Job& job) {
@@ -594,11 +611,7 @@ void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting) {
 }
 
 std::string LossByLeaving(const Job& job, const Member& member) {
-  const bool is_last = AliveCount(job, member.identity.role) == 1;
-  if (!is_last || job.sharding.shards > 0 || job.is_benchmark ||
-      job.ending.has_value()) {
-    return "";
-  }
+  if (job.is_benchmark || job.ending.has_value()) return "";
   const bool is_saving = job.closing == Closing::kSave && !IsForming(job);
   if (!IsWaiting(job) && !is_saving) return "";
   if (!IsLastHolder(job, member)) return "";

@@ -85,8 +85,9 @@ struct Worker {
   bool can_rehearse = false;
   bool sends_logs = false;
   std::string log_file;  // on its host; empty: none
-  // How long it stays at most, if it has said that it is to leave.
+  // How long it stays at most, if it has said that it is to leave, and until when.
   std::optional<absl::Duration> patience = std::nullopt;
+  MonotonicTime leaves_by = MonotonicTime::InfiniteFuture();
   // It is to leave, and was told that nobody could take over from it yet.
   bool is_told_to_wait = false;
   // Its rehearsal of the active job; only while the worker is IDLE or leaves.
@@ -361,6 +362,8 @@ struct Job : JobTerms {
   MonotonicTime return_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime holders_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // When leavers that hand the state over have to write a checkpoint instead.
+  MonotonicTime hand_over_deadline = MonotonicTime::InfiniteFuture();
   // When two workers whose link was broken may be together again.
   MonotonicTime link_check = MonotonicTime::InfiniteFuture();
   // When workers of the pool may join (RUNNING), and when those that were asked
