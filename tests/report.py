@@ -27,9 +27,15 @@ class _Result(unittest.TextTestResult):
         self.case.set("time", f"{time.monotonic() - self.started:.3f}")
         super().stopTest(test)
 
+    def _case_of(self, test):
+        """The case that runs, or one for what unittest reports in place of a whole class that was skipped or has failed."""
+        if isinstance(test, unittest.TestCase):
+            return self.case
+        return xml.SubElement(self.suite, "testcase", name=str(test), classname=type(test).__name__)
+
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        xml.SubElement(self.case, "skipped", message=reason)
+        xml.SubElement(self._case_of(test), "skipped", message=reason)
 
     def addFailure(self, test, error):
         super().addFailure(test, error)
@@ -44,7 +50,7 @@ class _Result(unittest.TextTestResult):
 
     def addError(self, test, error):
         super().addError(test, error)
-        xml.SubElement(self.case, "error").text = self.errors[-1][1]
+        xml.SubElement(self._case_of(test), "error").text = self.errors[-1][1]
 
 
 def main():
