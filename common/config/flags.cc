@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -97,6 +98,7 @@ struct FlagSet::Impl {
   [[nodiscard]] std::vector<std::string> FlagNames() const;
   [[nodiscard]] HelpPage Page() const;
   [[nodiscard]] Impl* ChosenCommand() const;
+  [[nodiscard]] const Impl& Innermost() const;
   [[nodiscard]] const Flag* Find(const std::string& arg) const;
   [[nodiscard]] bool TakesValue(const std::string& arg) const;
   absl::Status RunApp(std::span<const std::string> args);
@@ -181,6 +183,14 @@ FlagSet::Impl* FlagSet::Impl::ChosenCommand() const {
   return nullptr;
 }
 
+// The command's command that was chosen, as far in as there is one; else this.
+const FlagSet::Impl& FlagSet::Impl::Innermost() const {
+  const Impl* innermost = this;
+  while (const Impl* const command = innermost->ChosenCommand())
+    innermost = command;
+  return *innermost;
+}
+
 // The flag that `arg` is without a value, here or in a command; null: none.
 const Flag* FlagSet::Impl::Find(const std::string& arg) const {
   for (const auto& flag : flags) {
@@ -234,8 +244,7 @@ absl::Status FlagSet::Impl::RunApp(std::span<const std::string> args) {
 
 absl::Status FlagSet::Impl::CheckExtras(
     std::span<const std::string> args) const {
-  const Impl* const command = ChosenCommand();
-  const Impl& innermost = command != nullptr ? *command : *this;
+  const Impl& innermost = Innermost();
   for (const std::string& extra : app->remaining(/*recurse=*/true)) {
     if (IsFlag(extra)) {
       std::string as_typed = extra;
@@ -249,9 +258,9 @@ absl::Status FlagSet::Impl::CheckExtras(
           Suggestion(ClosestName(bare_name, innermost.FlagNames()), "--", ""),
           "; see --help"));
     }
-    if (command == nullptr && !commands.empty()) {
+    if (!innermost.commands.empty()) {
       std::vector<std::string> names;
-      for (const CommandHelp& help : Page().commands)
+      for (const CommandHelp& help : innermost.Page().commands)
         names.push_back(help.name);
       return absl::InvalidArgumentError(absl::StrCat(
           "unknown command \"", extra, "\"",
@@ -263,10 +272,11 @@ absl::Status FlagSet::Impl::CheckExtras(
 }
 
 absl::Status FlagSet::Impl::CheckCommand() const {
-  if (commands.empty() || ChosenCommand() != nullptr) return absl::OkStatus();
+  const Impl& innermost = Innermost();
+  if (innermost.commands.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "no command; give one of ",
-      absl::StrJoin(Page().commands, ", ",
+      absl::StrJoin(innermost.Page().commands, ", ",
                     [](std::string* out, const CommandHelp& command) {
                       *out += command.name;
                     }),
@@ -383,14 +393,31 @@ FlagSet& FlagSet::AddCommand(std::string name, std::string summary) {
 
 std::vector<HelpPage> FlagSet::Pages() const {
   std::vector<HelpPage> pages = {impl_->Page()};
-  for (const auto& command : impl_->commands)
-    pages.push_back(command->impl_->Page());
+  for (const auto& command : impl_->commands) {
+    std::vector<HelpPage> inner = command->Pages();
+    std::move(inner.begin(), inner.end(), std::back_inserter(pages));
+  }
   return pages;
 }
 
 std::string FlagSet::command() const {
-  const Impl* const command = impl_->ChosenCommand();
-  return command == nullptr ? "" : command->app->get_name();
+  std::vector<std::string> names;
+  for (const Impl* command = impl_->ChosenCommand(); command != nullptr;
+       command = command->ChosenCommand()) {
+    names.push_back(command->app->get_name());
+  }
+  return absl::StrJoin(names, " ");
+}
+
+// The set whose commands' names `words` has, each inside the one before.
+const FlagSet& FlagSet::Named(std::span<const std::string> words) const {
+  for (size_t i = 0; i < words.size(); ++i) {
+    for (const auto& command : impl_->commands) {
+      if (command->impl_->app->get_name() == words[i])
+        return command->Named(words.subspan(i + 1));
+    }
+  }
+  return *this;
 }
 
 absl::StatusOr<FlagSet::Parsed> FlagSet::Parse(
@@ -398,12 +425,7 @@ absl::StatusOr<FlagSet::Parsed> FlagSet::Parse(
   // Before anything else, so that --help works on a line with mistakes.
   const std::span<const std::string> flags = BeforeDashes(args);
   if (Contains(flags, "--help") || Contains(flags, "-h")) {
-    for (const auto& command : impl_->commands) {
-      if (Contains(flags, command->impl_->app->get_name())) {
-        return Parsed{.is_run = false, .text = command->Help()};
-      }
-    }
-    return Parsed{.is_run = false, .text = Help()};
+    return Parsed{.is_run = false, .text = Named(flags).Help()};
   }
   if (Contains(flags, "--version")) {
     return Parsed{.is_run = false, .text = std::string(kVersion) + "\n"};
@@ -412,11 +434,13 @@ absl::StatusOr<FlagSet::Parsed> FlagSet::Parse(
   RETURN_IF_ERROR(impl_->CheckExtras(flags));
   RETURN_IF_ERROR(impl_->CheckCommand());
   RETURN_IF_ERROR(impl_->SetFlags());
-  Impl* const command = impl_->ChosenCommand();
-  if (command != nullptr) RETURN_IF_ERROR(command->SetFlags());
+  Impl* innermost = impl_.get();
+  while (Impl* const command = innermost->ChosenCommand()) {
+    RETURN_IF_ERROR(command->SetFlags());
+    innermost = command;
+  }
   const size_t num_before = std::min(flags.size() + 1, args.size());
-  Impl& innermost = command != nullptr ? *command : *impl_;
-  RETURN_IF_ERROR(innermost.SetArguments(args.subspan(num_before)));
+  RETURN_IF_ERROR(innermost->SetArguments(args.subspan(num_before)));
   return Parsed{};
 }
 

@@ -80,10 +80,12 @@ class FlagSet {
                    std::vector<std::string>* values);
 
   // Adds a command with flags and arguments of its own (`ringctl submit`); the
-  // flags of this set are allowed after it as well. Lives as long as this.
+  // flags of this set are allowed after it as well. A command that has commands
+  // itself (`ringctl checkpoint ls`) takes no arguments. Lives as long as this.
   FlagSet& AddCommand(std::string name, std::string summary);
 
-  // The name of the command that Parse found; "" without commands.
+  // The command that Parse found, with those that it is in: "checkpoint ls"; ""
+  // without commands.
   [[nodiscard]] std::string command() const;
 
   // The result of Parse: continue, or print `text` and exit with success.
@@ -101,7 +103,7 @@ class FlagSet {
   [[nodiscard]] std::optional<ExitCode> ParseCommandLine(
       int argc, const char* const* argv);
 
-  // The help as values: of this set, then of each command.
+  // The help as values: of this set, then of each command and those in it.
   [[nodiscard]] std::vector<HelpPage> Pages() const;
 
   // Returns the text that --help prints.
@@ -110,6 +112,7 @@ class FlagSet {
  private:
   struct Impl;  // Keeps CLI11's header out of this one.
   explicit FlagSet(std::unique_ptr<Impl> impl);
+  [[nodiscard]] const FlagSet& Named(std::span<const std::string> words) const;
   const std::unique_ptr<Impl> impl_;
 };
 

@@ -268,6 +268,11 @@ class CommandsTest : public testing::Test {
     FlagSet& status = flags_.AddCommand("status", "Shows jobs.");
     status.AddArgument("JOB", "Jobs to show; all without.",
                        /*is_required=*/false, &jobs_);
+    FlagSet& group = flags_.AddCommand("checkpoint", "Looks at checkpoints.");
+    FlagSet& list = group.AddCommand("ls", "Lists them.");
+    list.AddArgument("DIR", "Where.", /*is_required=*/true, &file_);
+    FlagSet& remove = group.AddCommand("rm", "Removes one.");
+    remove.Add({.name = "force", .help = "Even the last."}, &is_forced_);
   }
   std::string Error(const std::vector<std::string>& args) {
     return std::string(flags_.Parse(args).status().message());
@@ -277,6 +282,7 @@ class CommandsTest : public testing::Test {
   std::string file_;
   std::vector<std::string> overrides_;
   std::vector<std::string> jobs_;
+  bool is_forced_ = false;
   FlagSet flags_{"ringctl", "Talks to the coordinator."};
 };
 
@@ -316,7 +322,8 @@ TEST_F(CommandsTest, AnArgumentMayBeCalledLikeACommand) {
 }
 
 TEST_F(CommandsTest, MistakesAreNamed) {
-  EXPECT_EQ(Error({}), "no command; give one of submit, status; see --help");
+  EXPECT_EQ(Error({}),
+            "no command; give one of submit, status, checkpoint; see --help");
   EXPECT_EQ(Error({"sumbit"}),
             "unknown command \"sumbit\" (did you mean \"submit\"?); see "
             "--help");
@@ -337,8 +344,9 @@ TEST_F(CommandsTest, MistakesAreNamed) {
 TEST_F(CommandsTest, HelpOfTheWholeListsTheCommands) {
   const std::string help = flags_.Help();
   EXPECT_THAT(help, HasSubstr("Usage: ringctl COMMAND [FLAGS]\n"));
-  EXPECT_THAT(help, HasSubstr("\nCommands:\n  submit  Submits a job.\n"
-                              "  status  Shows jobs.\n"));
+  EXPECT_THAT(help, HasSubstr("\nCommands:\n  submit      Submits a job.\n"
+                              "  status      Shows jobs.\n"
+                              "  checkpoint  Looks at checkpoints.\n"));
   EXPECT_THAT(help, Not(HasSubstr("--set")));
 }
 
@@ -351,6 +359,57 @@ TEST_F(CommandsTest, HelpOfACommandHasItsArgumentsAndAllItsFlags) {
   EXPECT_THAT(help, HasSubstr("--coordinator=TEXT"));
   EXPECT_THAT(flags_.Parse(std::vector<std::string>{"status", "-h"})->text,
               HasSubstr("Usage: ringctl status [JOB...] [FLAGS]\n"));
+}
+
+TEST_F(CommandsTest, ACommandMayHaveCommands) {
+  const std::vector<std::string> list = {"checkpoint", "ls", "rm",
+                                         "--coordinator=c:1"};
+  ASSERT_TRUE(flags_.Parse(list).ok()) << Error(list);
+  EXPECT_EQ(flags_.command(), "checkpoint ls");
+  EXPECT_EQ(file_, "rm");
+  EXPECT_EQ(coordinator_, "c:1");
+  const std::vector<std::string> remove = {"checkpoint", "rm", "--force"};
+  ASSERT_TRUE(flags_.Parse(remove).ok()) << Error(remove);
+  EXPECT_EQ(flags_.command(), "checkpoint rm");
+  EXPECT_TRUE(is_forced_);
+  const std::vector<std::string> dashes = {"checkpoint", "ls", "--", "-d"};
+  ASSERT_TRUE(flags_.Parse(dashes).ok()) << Error(dashes);
+  EXPECT_EQ(file_, "-d");
+}
+
+TEST_F(CommandsTest, MistakesInACommandsCommandAreNamed) {
+  EXPECT_EQ(Error({"checkpoint"}),
+            "no command; give one of ls, rm; see --help");
+  EXPECT_EQ(Error({"checkpoint", "sl"}),
+            "unknown command \"sl\" (did you mean \"ls\"?); see --help");
+  EXPECT_EQ(Error({"checkpoint", "ls"}),
+            "no DIR; usage: ringctl checkpoint ls DIR; see --help");
+  EXPECT_EQ(Error({"checkpoint", "rm", "--forze"}),
+            "unknown flag --forze (did you mean --force?); see --help");
+  EXPECT_EQ(Error({"checkpoint", "ls", "a", "--force"}),
+            "unknown flag --force; see --help");
+}
+
+TEST_F(CommandsTest, HelpIsOfTheInnermostCommand) {
+  const auto help = [&](const std::vector<std::string>& args) {
+    return flags_.Parse(args)->text;
+  };
+  EXPECT_THAT(help({"checkpoint", "--help"}),
+              HasSubstr("Usage: ringctl checkpoint COMMAND [FLAGS]\n"));
+  EXPECT_THAT(help({"checkpoint", "rm", "-h"}),
+              HasSubstr("Usage: ringctl checkpoint rm [FLAGS]\n"));
+  // The first word is the command, whatever its arguments are called.
+  EXPECT_THAT(help({"status", "submit", "-h"}),
+              HasSubstr("Usage: ringctl status [JOB...] [FLAGS]\n"));
+}
+
+TEST_F(CommandsTest, PagesHaveACommandsCommandsBehindIt) {
+  std::vector<std::string> programs;
+  for (const HelpPage& page : flags_.Pages()) programs.push_back(page.program);
+  EXPECT_THAT(programs,
+              ElementsAre("ringctl", "ringctl submit", "ringctl status",
+                          "ringctl checkpoint", "ringctl checkpoint ls",
+                          "ringctl checkpoint rm"));
 }
 
 }  // namespace
