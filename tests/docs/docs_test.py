@@ -26,9 +26,14 @@ def help_of(name, *verb):
     return subprocess.run([BINARIES[name], *verb, "--help"], capture_output=True, text=True, check=True).stdout
 
 
-def commands():
-    """ringctl's, by its --help."""
-    return re.findall(r"^  (\w+)  ", help_of("ringctl").split("Commands:")[1].split("\n\n")[0], re.M)
+def commands(*outer):
+    """ringctl's, by its --help, each as a tuple of words; those of a command with commands behind it."""
+    found = []
+    table = help_of("ringctl", *outer).partition("\nCommands:")[2].split("\n\n")[0]
+    for name in re.findall(r"^  (\w+)  ", table, re.M):
+        command = (*outer, name)
+        found += [command, *commands(*command)]
+    return found
 
 
 class DocsTest(unittest.TestCase):
@@ -64,7 +69,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(sorted(map(int, documented)), [0, 1, 2, 3, 4, 5, 138, 143])
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
-        texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", command) for command in commands()]
+        texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", *command) for command in commands()]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
         for document in ["README.md", "docs/getting-started.md", "docs/operations.md", "docs/jobs.md"]:
             for line in pathlib.Path(document).read_text().splitlines():
@@ -74,12 +79,12 @@ class DocsTest(unittest.TestCase):
                     self.assertTrue(flag.replace("-", "_") in known, f"{document}: --{flag}: {line}")
 
     def test_the_completions_know_every_command_and_flag(self):
-        flags = {command: set(re.findall(r"^  (--\w+)", help_of("ringctl", command), re.M)) for command in commands()}
-        self.assertIn("completion", flags)
+        flags = {command: set(re.findall(r"^  (--\w+)", help_of("ringctl", *command), re.M)) for command in commands()}
+        self.assertLessEqual({("completion",), ("checkpoint", "rm")}, set(flags))
         scripts = {shell: subprocess.run([BINARIES["ringctl"], "completion", shell], capture_output=True, text=True, check=True).stdout
                    for shell in ("bash", "zsh")}
         for command in flags:
-            self.assertIn(f"'{command}:", scripts["zsh"])
+            self.assertIn(f"'{command[-1]}{':' if len(command) == 1 else '['}", scripts["zsh"])
             for flag in flags[command]:
                 self.assertIn(f"{flag}", scripts["zsh"])
 
@@ -87,11 +92,13 @@ class DocsTest(unittest.TestCase):
             line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _ringctl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
             return set(subprocess.run(["bash", "-c", scripts["bash"] + line], capture_output=True, text=True, check=True).stdout.split())
 
-        self.assertLessEqual(set(flags), complete("ringctl", "''"))
         for command in flags:
-            self.assertLessEqual(flags[command], complete("ringctl", command, "--"), command)
+            self.assertIn(command[-1], complete("ringctl", *command[:-1], "''"))
+            self.assertLessEqual(flags[command], complete("ringctl", *command, "--"), command)
         self.assertEqual(complete("ringctl", "sub"), {"submit"})
         self.assertEqual(complete("ringctl", "status", "--output", "j"), {"json"})
+        self.assertEqual(complete("ringctl", "--output", "json", "checkpoint", "ver"), {"verify"})
+        self.assertEqual(complete("ringctl", "checkpoint", "ls", "REA"), {"README.md"})
         # Bash takes "=" and ":" for ends of words.
         there = ("--coordinator", "=", "localhost", ":", "29400")
         self.assertEqual(complete("ringctl", *there, "events", "--severity", "=", "w"), {"warning"})

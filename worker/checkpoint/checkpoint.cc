@@ -395,6 +395,17 @@ absl::StatusOr<CheckpointManifest> VerifyCheckpoint(const std::string& path) {
   return manifest;
 }
 
+std::vector<absl::Status> FindFaults(const std::string& path,
+                                     const CheckpointManifest& manifest) {
+  std::vector<absl::Status> faults;
+  for (const CheckpointFile& file : manifest.files) {
+    absl::Status status =
+        VerifyFile(path, file, /*cancel=*/nullptr, /*progress=*/nullptr);
+    if (!status.ok()) faults.push_back(std::move(status));
+  }
+  return faults;
+}
+
 absl::StatusOr<CheckpointManifest> ReadCheckpoint(
     const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
     const CancelToken* cancel, DiskProgress* progress) {

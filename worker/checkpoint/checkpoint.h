@@ -96,7 +96,7 @@ struct CheckpointSummary {
   int64_t step = 0;
   // OK if it is complete, judging by the manifest and the sizes of files.
   absl::Status problem;
-  CheckpointManifest manifest;  // if there is no problem
+  CheckpointManifest manifest;  // without files if it could not be read
 };
 
 // Returns true if a checkpoint with this problem is of no use to anybody: it is damaged
@@ -120,6 +120,12 @@ struct CheckpointSummary {
 //   DATA_LOSS  names the file and the bytes that are missing or damaged
 [[nodiscard]] absl::StatusOr<CheckpointManifest> VerifyCheckpoint(
     const std::string& path);
+
+// Reads every file that `manifest` names, which is that of the checkpoint at `path`,
+// and returns what is wrong with each that is not as it was written: an error of
+// VerifyCheckpoint.
+[[nodiscard]] std::vector<absl::Status> FindFaults(
+    const std::string& path, const CheckpointManifest& manifest);
 
 // The destinations of a checkpoint's contents: whole arenas, or empty spans for
 // parts that are not wanted.

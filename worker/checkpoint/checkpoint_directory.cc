@@ -84,15 +84,16 @@ UniqueFd OpenDirectory(const std::string& path) {
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// Returns the last time that the directory at `path` or something in it changed; the
-// future if that cannot be seen.
-absl::Time LastChange(const std::string& path) {
-  absl::Time last = absl::InfinitePast();
-  const auto look = [&last](const std::string& at) {
+// Looks at the directory at `path` and the files in it.
+void Measure(const std::string& path, UnfinishedCheckpoint& unfinished) {
+  absl::Time& last = unfinished.last_change;
+  last = absl::InfinitePast();
+  const auto look = [&](const std::string& at) {
     struct stat info = {};
-    last = std::max(last, stat(at.c_str(), &info) == 0
-                              ? absl::TimeFromTimespec(info.st_mtim)
-                              : absl::InfiniteFuture());
+    const bool is_seen = stat(at.c_str(), &info) == 0;
+    last = std::max(last, is_seen ? absl::TimeFromTimespec(info.st_mtim)
+                                  : absl::InfiniteFuture());
+    if (is_seen && S_ISREG(info.st_mode)) unfinished.size_bytes += info.st_size;
   };
   look(path);
   std::error_code error;
@@ -100,19 +101,19 @@ absl::Time LastChange(const std::string& path) {
        it.increment(error)) {
     look(it->path().string());
   }
-  return error ? absl::InfiniteFuture() : last;
+  if (error) last = absl::InfiniteFuture();
 }
 
 // Returns true if no live process works in the directory at `path`, whose name has
-// `host`.
+// `host` and which last changed at `last_change`.
 bool IsAbandoned(const std::string& path, absl::string_view host,
-                 absl::Time now) {
+                 absl::Time last_change, absl::Time now) {
   const UniqueFd fd = OpenDirectory(path);
   if (!fd.is_open()) return false;
   const bool is_locked = flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked && errno == EWOULDBLOCK) return false;
   if (is_locked && !host.empty() && host == ThisHost()) return true;
-  return now - LastChange(path) > kAbandonedAge;
+  return now - last_change > kAbandonedAge;
 }
 
 // Puts an abandoned `.old-` directory back if nothing took its place.
@@ -242,26 +243,44 @@ absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
   return RemoveTree(leaving);
 }
 
-absl::Status RemoveAbandoned(const std::string& directory, absl::Time now) {
+absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
+    const std::string& directory, absl::Time now) {
+  std::vector<UnfinishedCheckpoint> found;
   std::error_code error;
-  std::vector<std::string> names;
   for (fs::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
-  if (error) return FileError("read", directory, error.value());
-  absl::Status first;
-  for (const std::string& name : names) {
+    const std::string name = it->path().filename().string();
     absl::string_view rest = name;
-    const bool is_replaced = absl::ConsumePrefix(&rest, kReplacedPrefix);
-    if (!is_replaced && !absl::ConsumePrefix(&rest, kTemporaryPrefix)) continue;
-    const std::string path = Join(directory, name);
-    const WorkParts parts = PartsOf(rest);
-    if (!IsAbandoned(path, parts.host, now)) continue;
-    first.Update(is_replaced
-                     ? RestoreOrRemove(directory, name, parts.checkpoint)
-                     : RemoveTree(path));
+    if (!absl::ConsumePrefix(&rest, kReplacedPrefix) &&
+        !absl::ConsumePrefix(&rest, kTemporaryPrefix)) {
+      continue;
+    }
+    UnfinishedCheckpoint unfinished;
+    unfinished.path = Join(directory, name);
+    Measure(unfinished.path, unfinished);
+    unfinished.is_abandoned = IsAbandoned(unfinished.path, PartsOf(rest).host,
+                                          unfinished.last_change, now);
+    found.push_back(std::move(unfinished));
+  }
+  if (error == std::errc::no_such_file_or_directory) return found;
+  if (error) return FileError("read", directory, error.value());
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  return found;
+}
+
+absl::Status RemoveAbandoned(const std::string& directory, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::vector<UnfinishedCheckpoint> found,
+                   ListUnfinished(directory, now));
+  absl::Status first;
+  for (const UnfinishedCheckpoint& unfinished : found) {
+    if (!unfinished.is_abandoned) continue;
+    const std::string name = fs::path(unfinished.path).filename().string();
+    absl::string_view rest = name;
+    first.Update(
+        absl::ConsumePrefix(&rest, kReplacedPrefix)
+            ? RestoreOrRemove(directory, name, PartsOf(rest).checkpoint)
+            : RemoveTree(unfinished.path));
   }
   return first;
 }

@@ -26,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -74,6 +75,22 @@ class StagingDirectory {
 // Removes the checkpoint of `step` from `directory`.
 [[nodiscard]] absl::Status RemoveCheckpoint(const std::string& directory,
                                             int64_t step);
+
+// A `.tmp-` or `.old-` directory: somebody works in it, or did before they died.
+struct UnfinishedCheckpoint {
+  std::string path;
+  // No live process works in it, as far as that can be seen from here: it is what
+  // RemoveAbandoned takes.
+  bool is_abandoned = false;
+  int64_t size_bytes = 0;  // of its files, as far as they can be seen
+  // When it or something in it changed; the future if that cannot be seen.
+  absl::Time last_change;
+};
+
+// Returns those in `directory`, by name; none if it is absent. `now` is the time that
+// files are dated by. Errors are FileError's.
+[[nodiscard]] absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
+    const std::string& directory, absl::Time now = absl::Now());
 
 // Removes what dead processes left in `directory`, which may be absent. `now` is the
 // time that files are dated by. Continues after an error and returns the first one.

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -21,6 +22,7 @@
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/bundle.h"
+#include "server/ctl/commands/checkpoint.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/completion.h"
@@ -54,6 +56,7 @@ struct CommandLine {
   TraceOptions trace;
   LocalOptions local;
   SampleOptions sample;
+  CheckpointCommandOptions checkpoint;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -326,6 +329,13 @@ absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
                   line.local);
 }
 
+absl::StatusOr<int> LookAtCheckpoints(const std::string& command,
+                                      const CommandLine& line,
+                                      Console& console) {
+  const Interrupts interrupts([&console](int) { ExitAfterSignal(console); });
+  return RunCheckpoint(command, line.checkpoint, line.format(), console);
+}
+
 absl::StatusOr<int> Diagnose(const CommandLine& line, Console& console,
                              Clock& clock) {
   return RunDoctor(
@@ -376,6 +386,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddSubmissionCommands(flags, line);
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line.sample);
+  AddCheckpointCommand(flags, line.checkpoint);
   AddCompletionCommand(flags, line.shell);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
@@ -404,7 +415,9 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
     return static_cast<int>(ExitCode::kDone);
   }
   const absl::StatusOr<int> code =
-      command == "local"     ? RunHere(line, console, clock)
+      absl::StartsWith(command, "checkpoint ")
+          ? LookAtCheckpoints(command, line, console)
+      : command == "local"   ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
       : command == "doctor"  ? Diagnose(line, console, clock)
       : command == "bundle"  ? BundleAtCoordinator(line, console, clock)

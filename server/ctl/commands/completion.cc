@@ -12,9 +12,21 @@
 namespace ringmaster::ctl {
 namespace {
 
-// "submit" of the page of "ringctl submit".
+// "checkpoint ls" of the page of "ringctl checkpoint ls".
 std::string CommandOf(const HelpPage& page) {
-  return page.program.substr(page.program.rfind(' ') + 1);
+  return page.program.substr(page.program.find(' ') + 1);
+}
+
+// Whether it is a command of the root, not of another command.
+bool IsOuter(const std::string& command) {
+  return command.find(' ') == std::string::npos;
+}
+
+std::vector<std::string> CommandNames(const HelpPage& page) {
+  std::vector<std::string> names;
+  for (const CommandHelp& command : page.commands)
+    names.push_back(command.name);
+  return names;
 }
 
 bool IsRepeated(const FlagHelp& flag, const HelpPage& root) {
@@ -40,7 +52,8 @@ std::vector<std::string> SpellingsOf(const FlagHelp& flag) {
 }
 
 bool IsPath(std::string_view unit) {
-  return absl::EndsWith(std::string(unit), "FILE") || unit == "DIR";
+  return absl::EndsWith(std::string(unit), "FILE") || unit == "DIR" ||
+         unit == "PATH" || unit == "CHECKPOINT";
 }
 
 // ---- bash
@@ -89,17 +102,22 @@ std::string BashValueFlags(const HelpPage& root) {
 
 std::string BashScript(const std::vector<HelpPage>& pages) {
   const HelpPage& root = pages.front();
-  std::vector<std::string> names;
   std::string words;
   std::string values = BashValues("*", root.flags);
+  // Commands with commands, whose name is two words; "''" so that it is a
+  // pattern without any.
+  std::vector<std::string> groups = {"''"};
   for (size_t i = 1; i < pages.size(); ++i) {
-    const std::string command = CommandOf(pages[i]);
-    const std::vector<FlagHelp> flags = OwnFlags(pages[i], root);
-    names.push_back(command);
+    const HelpPage& page = pages[i];
+    const std::string command = absl::StrCat("'", CommandOf(page), "'");
+    const std::vector<FlagHelp> flags = OwnFlags(page, root);
+    if (!page.commands.empty()) groups.push_back(command);
     const bool takes_file =
-        !pages[i].arguments.empty() && IsPath(pages[i].arguments.front().name);
-    absl::StrAppend(&words, "    ", command, ") words='", BashWords(flags), "'",
-                    takes_file ? "; files=yes" : "", " ;;\n");
+        !page.arguments.empty() && IsPath(page.arguments.front().name);
+    absl::StrAppend(&words, "    ", command, ") words='",
+                    absl::StrJoin(CommandNames(page), " "), " ",
+                    BashWords(flags), "'", takes_file ? "; files=yes" : "",
+                    " ;;\n");
     absl::StrAppend(&values, BashValues(command, flags));
   }
   return absl::StrCat(
@@ -119,7 +137,13 @@ _ringctl() {
         ((++i))
         while [[ ${COMP_WORDS[i+1]} == : ]]; do ((i += 2)); done ;;
       -*|=) ;;
-      *) command=${COMP_WORDS[i]}; break ;;
+      *)
+        command+=${command:+ }${COMP_WORDS[i]}
+        case $command in
+          )",
+      absl::StrJoin(groups, "|"), R"() ;;
+          *) break ;;
+        esac ;;
     esac
   done
   case $command:$prev in
@@ -127,7 +151,7 @@ _ringctl() {
       values, R"(  esac
   case $command in
     '') words=')",
-      absl::StrJoin(names, " "), "' ;;\n", words, R"(  esac
+      absl::StrJoin(CommandNames(root), " "), "' ;;\n", words, R"(  esac
   words+=' )",
       BashWords(root.flags), R"( --help --version'
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
@@ -185,18 +209,50 @@ std::string ZshArguments(const std::vector<ArgumentHelp>& arguments) {
   return specs;
 }
 
+// Of one command, or of the commands of a command.
+std::string ZshCase(size_t index, const std::vector<HelpPage>& pages) {
+  const HelpPage& page = pages[index];
+  const std::string command = CommandOf(page);
+  const std::string name = command.substr(command.find(' ') + 1);
+  if (page.commands.empty()) {
+    return absl::StrCat(name, ") _arguments \"${global[@]}\"",
+                        ZshFlags(OwnFlags(page, pages.front())),
+                        ZshArguments(page.arguments), " ;;\n");
+  }
+  std::string cases;
+  for (size_t i = index + 1; i < pages.size(); ++i) {
+    if (absl::StartsWith(CommandOf(pages[i]), absl::StrCat(command, " ")))
+      absl::StrAppend(&cases, "            ", ZshCase(i, pages));
+  }
+  return absl::StrCat(
+      name, R"()
+          if (( CURRENT == 2 )); then
+            _values command )",
+      absl::StrJoin(page.commands, " ",
+                    [](std::string* out, const CommandHelp& inner) {
+                      absl::StrAppend(out, "'", inner.name, "[",
+                                      ZshText(FirstSentence(inner.summary)),
+                                      "]'");
+                    }),
+      R"(
+            return
+          fi
+          shift words; (( CURRENT-- ))
+          case $words[1] in
+)",
+      cases, "          esac ;;\n");
+}
+
 std::string ZshScript(const std::vector<HelpPage>& pages) {
   const HelpPage& root = pages.front();
   std::string commands;
   std::string cases;
   for (size_t i = 1; i < pages.size(); ++i) {
     const std::string command = CommandOf(pages[i]);
+    if (!IsOuter(command)) continue;
     absl::StrAppend(&commands, "    '", command, ":",
                     ZshText(FirstSentence(pages[i].summary)), "'\n");
-    absl::StrAppend(&cases, "        ", command,
-                    ") _arguments \"${global[@]}\"",
-                    ZshFlags(OwnFlags(pages[i], root)),
-                    ZshArguments(pages[i].arguments), " ;;\n");
+    absl::StrAppend(&cases, "        ", ZshCase(i, pages));
   }
   return absl::StrCat(R"(#compdef ringctl
 # Completion of ringctl in zsh: source <(ringctl completion zsh)

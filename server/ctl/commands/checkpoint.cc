@@ -1,0 +1,247 @@
+#include "server/ctl/commands/checkpoint.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/commands/checkpoint_view.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/checkpoint_directory.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Unreadable(absl::Status status) {
+  return WithExitCode(std::move(status), ExitCode::kUnreadable);
+}
+
+absl::Status WrongPath(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " ", why));
+}
+
+absl::Status CheckIsDirectory(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return Unreadable(
+        absl::NotFoundError(absl::StrCat("there is no directory ", path)));
+  }
+  if (error) {
+    return Unreadable(absl::UnavailableError(
+        absl::StrCat("cannot read ", path, ": ", error.message())));
+  }
+  if (!fs::is_directory(status)) return WrongPath(path, "is not a directory");
+  return absl::OkStatus();
+}
+
+bool HasManifest(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(fs::path(path) / kManifestFile, error));
+}
+
+// Where a checkpoint lies, and which it is.
+struct Place {
+  std::string directory;
+  std::string name;
+};
+
+// Also of "DIR/step-000000120/" and of ".".
+Place PlaceOf(const std::string& path) {
+  fs::path normal = fs::path(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  std::error_code error;
+  if (normal == "." || normal.filename() == "..")
+    normal = fs::canonical(normal, error);
+  const fs::path parent = normal.parent_path();
+  return {parent.empty() ? "." : parent.string(), normal.filename().string()};
+}
+
+absl::StatusOr<std::vector<CheckpointSummary>> CheckpointsIn(
+    const std::string& directory) {
+  absl::StatusOr<std::vector<CheckpointSummary>> found =
+      ListCheckpoints(directory);
+  if (!found.ok()) return Unreadable(found.status());
+  return found;
+}
+
+// ---- ls
+
+absl::StatusOr<int> List(const std::string& path, OutputFormat format,
+                         Console& console) {
+  RETURN_IF_ERROR(CheckIsDirectory(path));
+  if (HasManifest(path)) {
+    return WrongPath(path, absl::StrCat("is a checkpoint; give the directory ",
+                                        PlaceOf(path).directory));
+  }
+  CheckpointListing listing;
+  listing.directory = path;
+  ASSIGN_OR_RETURN(listing.checkpoints, CheckpointsIn(path));
+  absl::StatusOr<std::vector<UnfinishedCheckpoint>> unfinished =
+      ListUnfinished(path);
+  if (!unfinished.ok()) return Unreadable(unfinished.status());
+  listing.unfinished = *std::move(unfinished);
+  if (format == OutputFormat::kJson) {
+    console.Write(ListingJson(listing));
+  } else {
+    for (const std::string& line : ListingLines(listing, console.GetStyle()))
+      console.Write(absl::StrCat(line, "\n"));
+  }
+  return static_cast<int>(ExitCode::kDone);
+}
+
+// ---- verify
+
+VerifiedCheckpoint Verified(const std::string& path) {
+  VerifiedCheckpoint verified;
+  verified.path = path;
+  const absl::StatusOr<CheckpointManifest> manifest =
+      ReadCheckpointManifest(path);
+  if (!manifest.ok()) {
+    verified.faults.push_back(manifest.status());
+    return verified;
+  }
+  verified.step = manifest->step;
+  verified.size_bytes = manifest->total_bytes();
+  verified.faults = FindFaults(path, *manifest);
+  return verified;
+}
+
+// The checkpoint at `path`, or all below it.
+absl::StatusOr<std::vector<std::string>> PathsToVerify(
+    const std::string& path) {
+  RETURN_IF_ERROR(CheckIsDirectory(path));
+  if (HasManifest(path) || StepOfCheckpointName(PlaceOf(path).name).has_value())
+    return std::vector<std::string>{path};
+  ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
+                   CheckpointsIn(path));
+  if (found.empty()) {
+    return Unreadable(absl::NotFoundError(
+        absl::StrCat(path, " is not a checkpoint, and holds none")));
+  }
+  std::vector<std::string> paths;
+  for (const CheckpointSummary& summary : found) paths.push_back(summary.path);
+  return paths;
+}
+
+ExitCode CodeOf(const std::vector<VerifiedCheckpoint>& verified) {
+  ExitCode code = ExitCode::kDone;
+  for (const VerifiedCheckpoint& checkpoint : verified) {
+    for (const absl::Status& fault : checkpoint.faults) {
+      if (IsLost(fault)) return ExitCode::kCheckpointCorrupt;
+      code = ExitCode::kUnreadable;
+    }
+  }
+  return code;
+}
+
+absl::StatusOr<int> Verify(const std::string& path, OutputFormat format,
+                           Console& console) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, PathsToVerify(path));
+  std::vector<VerifiedCheckpoint> verified;
+  for (const std::string& one : paths) verified.push_back(Verified(one));
+  if (format == OutputFormat::kJson) {
+    console.Write(VerifiedJson(verified));
+  } else {
+    for (const std::string& line : VerifiedLines(path, verified))
+      console.Write(absl::StrCat(line, "\n"));
+  }
+  return static_cast<int>(CodeOf(verified));
+}
+
+// ---- rm
+
+// Refuses the checkpoint that a job would resume from, and the one that it could resume
+// from once it can be read.
+absl::Status CheckIsSpare(const std::string& path, const Place& place,
+                          int64_t step) {
+  if (!HasManifest(path)) {
+    return WrongPath(
+        path, absl::StrCat("is not a checkpoint: it has no ", kManifestFile,
+                           "; --force removes it all the same"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
+                   CheckpointsIn(place.directory));
+  const auto newest =  // that may be whole
+      std::find_if(found.begin(), found.end(), [&](const auto& summary) {
+        return summary.problem.ok() ||
+               (summary.step == step && !IsLost(summary.problem));
+      });
+  if (newest == found.end() || newest->step != step) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path,
+      newest->problem.ok()
+          ? " is the newest complete checkpoint there"
+          : " cannot be read now, and no newer one is complete",
+      ": a job would resume from it; --force removes it all the same"));
+}
+
+absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
+                           OutputFormat format, Console& console) {
+  const std::string& path = options.path;
+  RETURN_IF_ERROR(CheckIsDirectory(path));
+  const Place place = PlaceOf(path);
+  const std::optional<int64_t> step = StepOfCheckpointName(place.name);
+  if (!step.has_value()) {
+    return WrongPath(path, absl::StrCat("is not a checkpoint: those have names "
+                                        "such as ",
+                                        CheckpointName(120)));
+  }
+  if (!options.is_forced) RETURN_IF_ERROR(CheckIsSpare(path, place, *step));
+  const absl::Status removed = RemoveCheckpoint(place.directory, *step);
+  if (!removed.ok()) return Unreadable(removed);
+  console.Write(format == OutputFormat::kJson
+                    ? RemovedJson(path)
+                    : absl::StrCat("removed ", Printable(path), "\n"));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
+  FlagSet& group = flags.AddCommand(
+      "checkpoint", "List, verify and remove checkpoints, here.");
+  FlagSet& list = group.AddCommand(
+      "ls",
+      "The checkpoints in a directory, newest first, and what writers left "
+      "there. Files are judged by their sizes; verify reads them.");
+  list.AddArgument("DIR", "A job's train.checkpoint.directory.",
+                   /*is_required=*/true, &options.path);
+  FlagSet& verify = group.AddCommand(
+      "verify",
+      "Reads every byte of a checkpoint, and names each file that is not as "
+      "it was written. Ends with 4 if one is damaged, with 5 if one cannot be "
+      "read.");
+  verify.AddArgument("PATH", "A checkpoint, or a directory: all in it.",
+                     /*is_required=*/true, &options.path);
+  FlagSet& remove = group.AddCommand(
+      "rm",
+      "Removes a checkpoint. Cut short, it leaves none that looks complete.");
+  remove.AddArgument("CHECKPOINT", "Its directory: DIR/step-000000120.",
+                     /*is_required=*/true, &options.path);
+  remove.Add({.name = "force",
+              .help = "Remove it even if it is the newest complete one, from "
+                      "which a job would resume, or has no checkpoint.json."},
+             &options.is_forced);
+}
+
+absl::StatusOr<int> RunCheckpoint(const std::string& command,
+                                  const CheckpointCommandOptions& options,
+                                  OutputFormat format, Console& console) {
+  if (options.path.empty())
+    return absl::InvalidArgumentError("the path is empty");
+  if (command == "checkpoint ls") return List(options.path, format, console);
+  if (command == "checkpoint verify")
+    return Verify(options.path, format, console);
+  return Remove(options, format, console);
+}
+
+}  // namespace ringmaster::ctl
