@@ -11,9 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/tensor/dtype.h"
 #include "server/ctl/commands/checkpoint_view.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/export_model.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -204,11 +206,32 @@ absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
   return static_cast<int>(ExitCode::kDone);
 }
 
+// ---- export
+
+absl::StatusOr<int> Export(const CheckpointCommandOptions& options,
+                           OutputFormat format, Console& console) {
+  RETURN_IF_ERROR(CheckIsDirectory(options.path));
+  if (!HasManifest(options.path)) {
+    return WrongPath(options.path, absl::StrCat("is not a checkpoint: it has ",
+                                                "no ", kManifestFile));
+  }
+  if (options.out.empty())
+    return absl::InvalidArgumentError("--out: the path is empty");
+  ASSIGN_OR_RETURN(const DType dtype, ParseDType(options.dtype));
+  ASSIGN_OR_RETURN(const int64_t size_bytes,
+                   ExportModel(options.path, options.out, dtype));
+  console.Write(format == OutputFormat::kJson
+                    ? ExportedJson(options.out, size_bytes)
+                    : absl::StrCat("exported ", Printable(options.out), " (",
+                                   FormatBytes(size_bytes), ")\n"));
+  return static_cast<int>(ExitCode::kDone);
+}
+
 }  // namespace
 
 void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
   FlagSet& group = flags.AddCommand(
-      "checkpoint", "List, verify and remove checkpoints, here.");
+      "checkpoint", "List, verify, remove and export checkpoints, here.");
   FlagSet& list = group.AddCommand(
       "ls",
       "The checkpoints in a directory, newest first, and what writers left "
@@ -231,6 +254,22 @@ void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
               .help = "Remove it even if it is the newest complete one, from "
                       "which a job would resume, or has no checkpoint.json."},
              &options.is_forced);
+  FlagSet& exported = group.AddCommand(
+      "export",
+      "Writes a checkpoint's model as Hugging Face's from_pretrained reads it, "
+      "without the optimizer's state, after verifying it.");
+  exported.AddArgument("CHECKPOINT", "Its directory: DIR/step-000000120.",
+                       /*is_required=*/true, &options.path);
+  exported.Add({.name = "out",
+                .unit = "DIR",
+                .help = "The directory to make; it must not be there.",
+                .is_required = true},
+               &options.out);
+  exported.Add({.name = "dtype",
+                .help = "The type of its parameters. float16 is refused if it "
+                        "cannot hold one of them.",
+                .choices = {"float32", "bfloat16", "float16"}},
+               &options.dtype);
 }
 
 absl::StatusOr<int> RunCheckpoint(const std::string& command,
@@ -241,6 +280,7 @@ absl::StatusOr<int> RunCheckpoint(const std::string& command,
   if (command == "checkpoint ls") return List(options.path, format, console);
   if (command == "checkpoint verify")
     return Verify(options.path, format, console);
+  if (command == "checkpoint export") return Export(options, format, console);
   return Remove(options, format, console);
 }
 

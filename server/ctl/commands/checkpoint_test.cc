@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,8 @@
 #include "server/ctl/terminal/interrupts.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/import_parameters.h"
+#include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster::ctl {
@@ -265,6 +269,91 @@ TEST_F(CheckpointCommandTest, RefusesWhatIsNoCheckpoint) {
   ExpectError({"sl", directory_}, ExitCode::kUsage, "did you mean \"ls\"?");
 }
 
+class ExportTest : public CheckpointCommandTest {
+ protected:
+  // A checkpoint whose model is, as far as its config says, Hugging Face's.
+  std::string WriteModel() {
+    CheckpointContents contents = job_.ContentsAt(10);
+    contents.config_json =
+        R"({"model_type": "gpt2", "eos_token_id": 7, "torch_dtype": "float32"})";
+    const auto written = WriteCheckpoint(directory_, contents);
+    EXPECT_TRUE(written.ok()) << written.status();
+    return written->path;
+  }
+  const std::string out_ = directory_ + "/models/new";
+};
+
+TEST_F(ExportTest, WritesTheModelInEachType) {
+  const std::string path = WriteModel();
+  for (const auto& [dtype, name, size] :
+       {std::tuple("float32", "F32", 4), std::tuple("bfloat16", "BF16", 2),
+        std::tuple("float16", "F16", 2)}) {
+    SCOPED_TRACE(dtype);
+    const Outcome outcome = RunCtl(
+        {"export", path, "--out", out_ + "/", absl::StrCat("--dtype=", dtype)});
+    EXPECT_EQ(outcome.code, 0) << outcome.error;
+    EXPECT_THAT(outcome.out, StartsWith("exported " + out_));
+    EXPECT_THAT(NamesIn(directory_ + "/models"), ElementsAre("new"));
+    EXPECT_THAT(NamesIn(out_),
+                ElementsAre("config.json", "generation_config.json",
+                            "model.safetensors"));
+    const auto model = SafetensorsFile::Open(out_ + "/model.safetensors");
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->metadata().at("format"), "pt");
+    for (const SafetensorsEntry& tensor : model->tensors()) {
+      EXPECT_EQ(tensor.dtype, name);
+      EXPECT_EQ(tensor.size_bytes, tensor.num_elems * size);
+    }
+    std::vector<float> read(job_.parameters.size());
+    ASSERT_TRUE(ImportParameters(out_, job_.plan, absl::MakeSpan(read)).ok());
+    for (size_t i = 0; i < read.size(); ++i) {
+      // Half of the last place of 24, 8 and 11 bits.
+      const double share = size == 4 ? 0 : *dtype == 'b' ? 0x1p-8 : 0x1p-11;
+      EXPECT_NEAR(read[i], job_.parameters[i],
+                  std::abs(job_.parameters[i]) * share);
+    }
+    const auto config = nlohmann::json::parse(ReadFile(out_ + "/config.json"));
+    EXPECT_EQ(config["torch_dtype"], dtype);
+    EXPECT_EQ(config["model_type"], "gpt2");
+    const auto generation =
+        nlohmann::json::parse(ReadFile(out_ + "/generation_config.json"));
+    EXPECT_EQ(generation["eos_token_id"], 7);
+    EXPECT_FALSE(generation.contains("bos_token_id"));
+    fs::remove_all(out_);
+  }
+}
+
+TEST_F(ExportTest, LeavesNothingAfterAnError) {
+  const std::string path = WriteModel();
+  const std::string file = directory_ + "/file";
+  WriteFile(file, "x");
+  const std::string to = "--out=" + out_;
+  ExpectError({"export", path}, ExitCode::kUsage, "--out is required");
+  ExpectError({"export", path, "--out", ""}, ExitCode::kUsage, "--out");
+  ExpectError({"export", path, to, "--dtype=int8"}, ExitCode::kUsage, "int8");
+  ExpectError({"export", path + "0", to}, ExitCode::kUnreadable,
+              "there is no directory");
+  ExpectError({"export", directory_, to}, ExitCode::kUsage,
+              "is not a checkpoint");
+  ExpectError({"export", path, "--out", file}, ExitCode::kUsage,
+              file + " exists already");
+  ExpectError({"export", path, "--out", file + "/x"}, ExitCode::kUsage,
+              "cannot create " + file);
+  job_.parameters[0] = 1e5f;
+  ExpectError({"export", WriteModel(), to, "--dtype=float16"}, ExitCode::kUsage,
+              "beyond float16");
+  FlipByte(path + "/model.safetensors", 500);
+  ExpectError({"export", path, to}, ExitCode::kCheckpointCorrupt,
+              "model.safetensors is damaged");
+  CheckpointContents contents = job_.ContentsAt(20);
+  contents.config_json = "";
+  const auto unknown = WriteCheckpoint(directory_, contents);
+  ExpectError({"export", unknown->path, to}, ExitCode::kUsage,
+              "has no config.json");
+  EXPECT_FALSE(fs::exists(out_));
+  EXPECT_THAT(NamesIn(directory_ + "/models"), IsEmpty());
+}
+
 TEST_F(CheckpointCommandTest, TheJsonIsDocumented) {
   Write(10);
   const std::string damaged = Write(20);
@@ -287,6 +376,14 @@ TEST_F(CheckpointCommandTest, TheJsonIsDocumented) {
   EXPECT_EQ(verified["checkpoints"][0]["faults"][0]["state"], "damaged");
   EXPECT_EQ(verified["checkpoints"][1]["faults"].size(), 0u);
   EXPECT_EQ(run({"rm", damaged})["removed"], damaged);
+  CheckpointContents contents = job_.ContentsAt(30);
+  contents.config_json = "{}";
+  const auto model = WriteCheckpoint(directory_, contents);
+  const std::string out = directory_ + "/model";
+  const auto exported = run({"export", model->path, "--out=" + out});
+  EXPECT_EQ(exported["exported"], out);
+  EXPECT_EQ(exported["size_bytes"],
+            absl::StrCat(fs::file_size(out + "/model.safetensors")));
   EXPECT_GT(names.size(), 12u);
   const std::string document = ReadFile("docs/json.md");
   for (const std::string& name : names)

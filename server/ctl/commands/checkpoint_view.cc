@@ -171,4 +171,8 @@ std::string RemovedJson(const std::string& path) {
   return Dump({{"removed", path}});
 }
 
+std::string ExportedJson(const std::string& path, int64_t size_bytes) {
+  return Dump({{"exported", path}, {"size_bytes", IntegerText(size_bytes)}});
+}
+
 }  // namespace ringmaster::ctl

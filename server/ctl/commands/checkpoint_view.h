@@ -47,6 +47,8 @@ struct VerifiedCheckpoint {
 [[nodiscard]] std::string VerifiedJson(
     const std::vector<VerifiedCheckpoint>& verified);
 [[nodiscard]] std::string RemovedJson(const std::string& path);
+[[nodiscard]] std::string ExportedJson(const std::string& path,
+                                       int64_t size_bytes);
 
 }  // namespace ringmaster::ctl
 
