@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/credentials/credentials.h"
 #include "common/job/job_spec.h"
+#include "common/machine/usable_cores.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
@@ -139,6 +140,14 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   ForgetOtherClusters();
   context.console.WriteError(
       absl::StrCat("logs: ", cluster_options.run_dir, "\n"));
+
+  const std::string warning =
+      spec.train().has_emulate_compute()
+          ? ""
+          : WarningOfCores(workers, options.threads, UsableCores());
+  if (!warning.empty()) {
+    context.console.WriteError(absl::StrCat("warning: ", warning, "\n"));
+  }
 
   LocalCluster cluster(cluster_options);
   absl::StatusOr<v1::Job> job;

@@ -1,5 +1,6 @@
 #include "server/ctl/commands/warnings.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -27,6 +28,19 @@ void WarnOf(const v1::JobSpec& spec, Console& console) {
   const std::string warning = coordinator::WarningOf(spec);
   if (warning.empty()) return;
   console.WriteError(absl::StrCat("warning: ", warning, "\n"));
+}
+
+std::string WarningOfCores(int workers, int threads, int cores) {
+  if (workers * threads <= cores) return "";
+  const auto count = [](int n, const char* what) {
+    return absl::StrCat(n, " ", what, n == 1 ? "" : "s");
+  };
+  const int fitting = cores / threads;
+  return absl::StrCat(count(workers, "worker"), " of ",
+                      count(threads, "thread"), " on ", count(cores, "core"),
+                      ": threads take turns, so a step is no faster than with ",
+                      fitting > 0 ? count(fitting, "worker")
+                                  : absl::StrCat("--threads=", cores));
 }
 
 void NoteWarnings(Client& client, const std::string& job, JobDisplay& display) {

@@ -37,6 +37,19 @@ TEST(WarnOfTest, TellsWhatALossWouldCostBeforeTheJobBegins) {
   EXPECT_EQ(console.out, "");
 }
 
+TEST(WarningOfCoresTest, TellsWhatTakingTurnsCosts) {
+  EXPECT_EQ(WarningOfCores(/*workers=*/2, /*threads=*/2, /*cores=*/4), "");
+  EXPECT_EQ(WarningOfCores(/*workers=*/6, /*threads=*/1, /*cores=*/2),
+            "6 workers of 1 thread on 2 cores: threads take turns, so a step "
+            "is no faster than with 2 workers");
+  EXPECT_EQ(WarningOfCores(/*workers=*/3, /*threads=*/2, /*cores=*/3),
+            "3 workers of 2 threads on 3 cores: threads take turns, so a step "
+            "is no faster than with 1 worker");
+  EXPECT_EQ(WarningOfCores(/*workers=*/1, /*threads=*/4, /*cores=*/1),
+            "1 worker of 4 threads on 1 core: threads take turns, so a step "
+            "is no faster than with --threads=1");
+}
+
 TEST(NoteWarningsTest, TellsTheLastOfEachTypeButNoIncident) {
   FakeCoordinator coordinator;
   coordinator.SetEvents({Warning(1, "data.skipped", 0, "2 samples"),
