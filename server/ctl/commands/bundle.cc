@@ -111,13 +111,18 @@ absl::StatusOr<std::string> JsonOf(const absl::StatusOr<Message>& message) {
   return RedactedJson(*message);
 }
 
+// As a file of its own.
+std::string Text(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string VersionsJson(const v1::Status& status) {
   Json versions = {{"ringctl", std::string(kVersion)},
                    {"coordinator", status.coordinator().version()},
                    {"workers", Json::object()}};
   for (const v1::Worker& worker : status.workers())
     versions["workers"][worker.name()] = worker.version();
-  return versions.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Text(versions);
 }
 
 // For a reader who knows neither this terminal nor this time zone.
@@ -177,13 +182,16 @@ Contents Collect(Client& client, const v1::Job& job, absl::Time now) {
   const absl::StatusOr<v1::ExplainJobResponse> explanation =
       client.ExplainJob(job.id());
   Contents contents;
-  const absl::StatusOr<v1::ListEventsResponse> own = client.AllEvents(job.id());
+  v1::ListEventsResponse own;
+  if (events.ok()) {
+    for (const v1::Event& event : events->events())
+      if (event.job_id() == job.id()) *own.add_events() = event;
+  }
   contents.Add(
       "description.txt", "what `ringctl describe` shows",
       Lines(DescriptionLines(
           DescribeJob(job, explanation.value_or(v1::ExplainJobResponse()),
-                      status.value_or(v1::Status()),
-                      own.value_or(v1::ListEventsResponse()).events()),
+                      status.value_or(v1::Status()), own.events()),
           now, PlainStyle())));
   contents.Add("spec.json", "the job as it was submitted, without secrets",
                RedactedJson(job.spec()));
@@ -217,8 +225,7 @@ void Report(const CommandContext& context, const std::string& path,
   if (context.format == OutputFormat::kJson) {
     Json report = manifest;
     report["file"] = path;
-    context.console.Write(absl::StrCat(
-        report.dump(1, ' ', false, Json::error_handler_t::replace), "\n"));
+    context.console.Write(Text(report));
     return;
   }
   for (const Json& missing : manifest["missing"]) {
@@ -269,12 +276,8 @@ absl::StatusOr<int> RunBundle(const CommandContext& context,
                    {"coordinator", context.client.address()}};
   manifest.update(contents.Manifest());
   const std::string top = absl::StrCat("ringmaster-", FileNamePart(found.id()));
-  ASSIGN_OR_RETURN(
-      const std::string archive,
-      contents.Pack(
-          top,
-          manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n",
-          now));
+  ASSIGN_OR_RETURN(const std::string archive,
+                   contents.Pack(top, Text(manifest), now));
   RETURN_IF_ERROR(file.Write(archive));
   Report(context, path, archive.size(), manifest);
   return 0;
