@@ -16,7 +16,7 @@ bool IsWanted(const LogLine& line, const LogSelection& selection) {
 }  // namespace
 
 size_t BytesOf(const LogLine& line) {
-  // Of the sequence, the time and the level, in memory as in a message.
+  // The sequence, the time and the level take it, in memory as in a message.
   constexpr size_t kRest = 32;
   return line.event.size() + line.fields.size() + kRest;
 }

@@ -18,7 +18,7 @@ class KeptLines {
   // Average bytes that a line may take: max_lines lines take no more than so
   // many times that number.
   static constexpr size_t kBytesPerLine = 128;
-  // What is longer is cut.
+  // A longer field is cut.
   static constexpr size_t kMaxFieldBytes = 4096;
 
   explicit KeptLines(int max_lines) { Limit(max_lines); }

@@ -98,7 +98,7 @@ struct LogLines {
 // Bytes that a line counts for in a limit.
 [[nodiscard]] size_t BytesOf(const LogLine& line);
 
-// Of the last lines of this process.
+// Selects among the last lines of this process.
 [[nodiscard]] LogLines SelectLog(const LogSelection& selection);
 
 // Sets the context that every later line carries. A field of the event replaces
