@@ -157,10 +157,10 @@ class AgentCore {
   void RequestToLeave();
   // Leaves now, or, if it holds what others may need, once it is released.
   void LeaveUnlessNeeded();
+  // Returns true if a checkpoint has what it holds.
+  bool IsSaved() const;
   // Returns true if others may need what it holds, and somebody will say when
   // they do not.
-  // What it holds is in a checkpoint.
-  bool IsSaved() const;
   bool MustStay() const;
   void SayLeaving();
   // Tells the coordinator if there is a session, and exits.
