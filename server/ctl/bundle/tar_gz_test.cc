@@ -1,6 +1,5 @@
 #include "server/ctl/bundle/tar_gz.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -10,23 +9,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/ctl/bundle/testing/output_of.h"
 
 namespace ringmaster::ctl {
 namespace {
 
 using ::testing::HasSubstr;
-
-// What a command prints. `tar` is the judge of whether the archive is one.
-std::string OutputOf(const std::string& command) {
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  std::string output;
-  char buffer[4096];
-  size_t count = 0;
-  while ((count = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0)
-    output.append(buffer, count);
-  EXPECT_EQ(::pclose(pipe), 0) << command;
-  return output;
-}
 
 class TarGzTest : public ::testing::Test {
  protected:

@@ -1,6 +1,5 @@
 #include "server/ctl/commands/bundle.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/ctl/bundle/testing/output_of.h"
 #include "server/ctl/commands/testing/ctl_test.h"
 
 namespace ringmaster::ctl {
@@ -60,16 +60,8 @@ class BundleTest : public CtlTest {
 
   // One file of the archive.
   std::string Unpacked(const std::string& name) const {
-    const std::string command =
-        absl::StrCat("tar -xzOf ", path_, " ringmaster-x-1/", name);
-    FILE* const pipe = ::popen(command.c_str(), "r");
-    std::string output;
-    char buffer[4096];
-    size_t count = 0;
-    while ((count = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0)
-      output.append(buffer, count);
-    EXPECT_EQ(::pclose(pipe), 0) << name;
-    return output;
+    return OutputOf(
+        absl::StrCat("tar -xzOf ", path_, " ringmaster-x-1/", name));
   }
 
   const std::string directory_ = absl::StrCat(
