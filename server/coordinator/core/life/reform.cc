@@ -574,8 +574,9 @@ void Reform(Turn& turn, Job& job) {
 }
 
 bool SavesBeforeEnd(const State& state, const Job& job) {
+  if (IsNew(job)) return false;  // no member has been asked what it holds
   const ResumePoint point = FindResumePoint(job);
-  return !IsNew(job) && !Held(job, point).copies.empty() &&
+  return !Held(job, point).copies.empty() &&
          point.resume_step > job.figures.checkpoint_step() &&
          job.saves_for_cancel < kMostSaves && state.journal_error.empty() &&
          CanSave(state, job);
@@ -590,7 +591,7 @@ std::string UnsavedText(const Job& job, int64_t step) {
 }
 
 void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting) {
-  const ResumePoint point = FindResumePoint(job);
+  const ResumePoint point = IsNew(job) ? ResumePoint() : FindResumePoint(job);
   if (!SavesBeforeEnd(turn.state, job)) {
     const int64_t step = std::max(point.applied_step, point.resume_step);
     DecideEnd(turn, job,
