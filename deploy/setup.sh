@@ -31,6 +31,8 @@ AS_ROOT=()
 if ((EUID != 0)); then
   command -v sudo >/dev/null ||
     die "missing packages and neither root nor sudo; have an administrator run: apt-get install ${MISSING[*]}"
+  # The child that installs is in the background of the terminal and cannot ask for a password.
+  sudo -n true 2>/dev/null || sudo -v || exit 1
   AS_ROOT=(sudo)
 fi
 
@@ -39,9 +41,9 @@ stop_child_on_signals
 install_packages() {
   "${AS_ROOT[@]}" apt-get -q update &&
     "${AS_ROOT[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get -q install --yes --no-install-recommends "${MISSING[@]}"
+      apt-get -q -o APT::Status-Fd=1 install --yes --no-install-recommends "${MISSING[@]}"
 }
 say "setup: installing ${#MISSING[@]} Debian packages"
-run_child "$LOG" install_packages ||
+run_with_progress "$LOG" setup 0 install_packages ||
   die "apt-get could not install ${MISSING[*]}: $(grep -m1 '^E:' "$LOG" || tail -n 1 "$LOG") (whole log: $LOG)"
 rm -f "$LOG"

@@ -1,8 +1,10 @@
 #!/bin/bash
-# From a clone to two reports on how gradients should travel: installs what is missing, builds, then trains the same job
-# by ring, in a hierarchy, through one rank and through parameter servers, over links of 1 Gbit/s.
+# From a clone to two reports on how gradients should travel: installs what is missing, builds (unless a bundle of the
+# programs lies in deploy/), then trains the same job by ring, in a hierarchy, through one rank and through parameter
+# servers, over links of 1 Gbit/s.
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+source "$ROOT/deploy/local/programs.sh"
 stop_child_on_signals
 
 usage() {
@@ -23,24 +25,13 @@ case ${1-} in
     ;;
   --short) SHORT=1 ;;
   '') ;;
-  *)
-    printf 'error: unexpected argument %s; see --help\n' "$1" >&2
-    exit 2
-    ;;
+  *) misuse "unexpected argument $1; see --help" ;;
 esac
 
 RUN_DIR=${RINGMASTER_RUN_DIR:-$ROOT/.logs/compare-$(date +%Y%m%d-%H%M%S)-$$}
 [[ $RUN_DIR == /* ]] || RUN_DIR=$PWD/$RUN_DIR
 mkdir -p "$RUN_DIR" || exit 1
-"$ROOT/deploy/setup.sh" || exit 1
-
-say "build: coordinator, worker, parameter_server, ringctl"
-LOG=$RUN_DIR/build.log
-run_child "$LOG" ringmaster_bazel build //:coordinator //:worker //:parameter_server //:ringctl || {
-  tail -n 30 "$LOG" >&2
-  die "the build failed; the whole log is $LOG"
-}
-RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
+find_ringctl "" "$RUN_DIR/build.log"
 
 JOB=deploy/local/jobs/compare.yaml
 MODES=ring,hierarchical,gather_broadcast,ps:1,ps:2,ps:colocated

@@ -3,27 +3,25 @@
 # machine's C++ headers with a coordinator and four workers, and shows what it writes.
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+source "$ROOT/deploy/local/programs.sh"
 stop_child_on_signals
 
 usage() {
   cat <<'EOF'
-usage: deploy/local/run.sh [--short] [--job FILE] [ARGS...]
-  --short     train for a few seconds only, to see that everything works (what CI does)
-  --job FILE  train another job; deploy/local/jobs/ has some. Default: deploy/local/job.yaml
-  ARGS        go to `ringctl local` as they are: -n 2, --threads 2, --set train.steps=500
+usage: deploy/local/run.sh [--short] [--job FILE] [--bundle FILE] [ARGS...]
+  --short        train for a few seconds only, to see that everything works (what CI does)
+  --job FILE     train another job; deploy/local/jobs/ has some. Default: deploy/local/job.yaml
+  --bundle FILE  run the programs of this bundle (`bazel build //deploy:bundle`); nothing is installed or built.
+                 Default: deploy/ringmaster*.tar.gz, if it is there
+  ARGS           go to `ringctl local` as they are: -n 2, --threads 2, --set train.steps=500
 Logs, checkpoints and figures go to a new directory .logs/run-TIME (RINGMASTER_RUN_DIR: another one); a job of --job
-keeps its own directory of checkpoints. All flags of ringctl: bazel-bin/server/ctl/ringctl local --help
+keeps its own directory of checkpoints. All flags of ringctl: ringctl local --help
 EOF
-}
-
-# A mistake of the user's: one line, and the exit code that the programs have for it.
-misuse() {
-  printf 'error: %s\n' "$*" >&2
-  exit 2
 }
 
 JOB=
 SHORT=
+BUNDLE=
 while (($#)); do
   case $1 in
     --help | -h)
@@ -31,14 +29,16 @@ while (($#)); do
       exit 0
       ;;
     --short) SHORT=1 ;;
-    --job | --job=*)
-      if [[ $1 == --job ]]; then
-        (($# > 1)) || misuse "--job needs a file; see --help"
+    --job | --job=* | --bundle | --bundle=*)
+      FLAG=${1%%=*}
+      if [[ $1 == "$FLAG" ]]; then
+        (($# > 1)) || misuse "$FLAG needs a file; see --help"
         shift
       fi
-      JOB=${1#--job=}
-      [[ -f $JOB && -r $JOB ]] || misuse "--job: cannot read the file ${JOB:-\"\"}; see --help"
-      JOB=$(realpath "$JOB")
+      FILE=${1#"$FLAG"=}
+      [[ -f $FILE && -r $FILE ]] || misuse "$FLAG: cannot read the file ${FILE:-\"\"}; see --help"
+      FILE=$(realpath "$FILE")
+      if [[ $FLAG == --job ]]; then JOB=$FILE; else BUNDLE=$FILE; fi
       ;;
     -*) break ;;
     *) misuse "unexpected argument $1; another job is given as --job FILE; see --help" ;;
@@ -65,20 +65,11 @@ for argument in "${ARGS[@]}"; do
   [[ $argument != train.checkpoint.directory=* ]] || CHECKPOINTS=${argument#*=}
 done
 
-"$ROOT/deploy/setup.sh" || exit 1
-
-say "build: coordinator, worker, parameter_server, ringctl"
-LOG_DIR=$ROOT/.logs
-mkdir -p "$LOG_DIR"
-TARGETS=(//:coordinator //:worker //:parameter_server //:ringctl)
-run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
-  tail -n 30 "$LOG_DIR/local-build.log" >&2
-  die "the build failed; the whole log is $LOG_DIR/local-build.log"
-}
-
-# ringctl knows where the others are from its own place in bazel-bin, which is a link with a shorter name too.
-RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
-[[ ! $ROOT/bazel-bin/server/ctl/ringctl -ef $RINGCTL ]] || RINGCTL=bazel-bin/server/ctl/ringctl
+find_ringctl "$BUNDLE" "$ROOT/.logs/local-build.log"
+# A compiler brings them, which a bundle does not need.
+HEADERS=/usr/include/c++
+[[ -d $HEADERS || $JOB != "$ROOT/deploy/local/job.yaml" || ${ARGS[*]} == *train.data.text.path=* ]] ||
+  misuse "the first job trains on $HEADERS, which is not here: apt-get install libstdc++-12-dev, or --set train.data.text.path=DIR"
 
 # Paths in the job file start at the root of the repository.
 START_DIR=$PWD
