@@ -11,8 +11,8 @@ usage() {
   cat <<'EOF'
 usage: deploy/local/compare.sh [--short]
   --short  a run of each kind only, to see that everything works
-Writes two reports to a new directory .logs/compare-TIME (RINGMASTER_RUN_DIR: another one), in less than ten minutes on
-two cores: learning/report.html has losses against time, with two workers that compute; scaling/report.html compares
+Writes two reports to a new directory .logs/compare-TIME (RINGMASTER_RUN_DIR: another one), in about a quarter of an
+hour on two cores: learning/report.html has losses against time, with two workers that compute; scaling/report.html compares
 two, four and eight workers, which wait as long as computing takes, and their memory. Your own: ringctl compare --help
 EOF
 }
@@ -40,23 +40,25 @@ LEARNING_MODES=ring,gather_broadcast,ps:1,ps:2,ps:colocated
 WORKERS=2,4,8
 STEPS=30
 LEARNING_STEPS=150
+REPEATS=3
 if [[ -n $SHORT ]]; then
   MODES=ring,gather_broadcast
   LEARNING_MODES=ring
   WORKERS=2
   STEPS=10
   LEARNING_STEPS=10
+  REPEATS=1
 fi
 
 # Paths in the job file start at the root of the repository.
 cd "$ROOT" || exit 1
 say "two workers that compute"
-run_child - "$RINGCTL" compare "$JOB" --out="$RUN_DIR/learning" --modes="$LEARNING_MODES" --workers=2 --link=1gbit \
+run_child - "$RINGCTL" compare "$JOB" --out="$RUN_DIR/learning" --modes="$LEARNING_MODES" --workers=2 --link=1gbit --repeats="$REPEATS" \
   --set="train.steps=$LEARNING_STEPS"
 LEARNED=$?
 ((LEARNED == 143)) && exit 143
 say "$WORKERS workers that wait as long as computing takes"
-run_child - "$RINGCTL" compare "$JOB" --out="$RUN_DIR/scaling" --modes="$MODES" --workers="$WORKERS" --link=1gbit \
+run_child - "$RINGCTL" compare "$JOB" --out="$RUN_DIR/scaling" --modes="$MODES" --workers="$WORKERS" --link=1gbit --repeats="$REPEATS" \
   --set="train.steps=$STEPS" --emulate_compute --scale_batch --device_memory=1GiB --vary_modes=ring \
   --vary="16-bit wire:train.collective.wire=bfloat16" \
   --vary="no overlap:train.bucket_bytes=16MiB" \

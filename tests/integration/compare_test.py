@@ -21,12 +21,13 @@ class CompareTest(unittest.TestCase):
         path.write_text(synthetic_job(workers_min=1, workers_max=1, **train))
         return path
 
-    def command(self, job, *more):
+    def command(self, job, *more, repeats=1):
         """`ringctl compare` of `job`, as a list."""
-        return [binary("ringctl"), "compare", str(job), f"--out={self.out}", f"--bin_dir={self.cluster.bin_dir()}", *more]
+        return [binary("ringctl"), "compare", str(job), f"--out={self.out}", f"--bin_dir={self.cluster.bin_dir()}",
+                f"--repeats={repeats}", *more]
 
-    def compare(self, job, *more):
-        return subprocess.run(self.command(job, *more), capture_output=True, text=True, timeout=2 * PATIENCE,
+    def compare(self, job, *more, repeats=1):
+        return subprocess.run(self.command(job, *more, repeats=repeats), capture_output=True, text=True, timeout=2 * PATIENCE,
                               stdin=subprocess.DEVNULL)
 
     def comparison(self):
@@ -40,9 +41,10 @@ class CompareTest(unittest.TestCase):
         runs = comparison["runs"]
         self.assertEqual([(run["mode"], run["workers"]) for run in runs],
                          [("ring", 2), ("gather_broadcast", 2), ("ring", 3), ("gather_broadcast", 3)])
-        for run in runs:
+        for run, combination in zip(runs, comparison["combinations"], strict=True):
+            self.assertEqual((run["mode"], run["workers"]), (combination["mode"], combination["workers"]))
             busiest = max(rank["sent_bytes"] for rank in run["ranks"])
-            theory = run["theory"]["busiest_sent_bytes"]
+            theory = combination["theory"]["busiest_sent_bytes"]
             # The records that end a step are sent too.
             self.assertAlmostEqual(busiest, theory, delta=0.02 * theory + 1000)
             parts = sum(run[part + "_seconds"] for part in ("compute", "transfer", "waiting", "other"))
@@ -68,23 +70,41 @@ class CompareTest(unittest.TestCase):
         for foreign in ("<script", "src=", "href="):
             self.assertNotIn(foreign, html)
 
+    def test_repeats_are_made_in_turns_and_have_a_spread(self):
+        result = self.compare(self.job(steps=40), "--modes=ring,gather_broadcast", "--workers=2", "--emulate_compute", "-o", "json",
+                              repeats=2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        comparison = self.comparison()
+        self.assertEqual(json.loads(result.stdout), comparison)
+        self.assertEqual([(run["turn"], run["mode"]) for run in comparison["runs"]],
+                         [(1, "ring"), (1, "gather_broadcast"), (2, "ring"), (2, "gather_broadcast")])
+        for combination in comparison["combinations"]:
+            seconds = [run["step_seconds"] for run in comparison["runs"] if run["mode"] == combination["mode"]]
+            self.assertEqual(combination["succeeded"], 2)
+            self.assertEqual((combination["step_seconds"]["least"], combination["step_seconds"]["most"]), (min(seconds), max(seconds)))
+            self.assertAlmostEqual(combination["step_seconds"]["median"], sum(seconds) / 2)
+        # Shared memory's rate is not that of a network.
+        self.assertFalse((self.out / "scale.svg").exists())
+        self.assertIn("2 of each run, in turns", (self.out / "report.html").read_text())
+
     def test_a_parameter_server_and_computing_that_is_emulated(self):
         # Long enough for some beats of the server, whose figures come with them.
         job = self.job(steps=4000)
         result = self.compare(job, "--modes=ps:1", "--workers=2", "--emulate_compute")
         self.assertEqual(result.returncode, 0, result.stderr)
         run, = self.comparison()["runs"]
+        theory = self.comparison()["combinations"][0]["theory"]
         self.assertTrue(run["compute_is_emulated"])
         self.assertEqual(run["final_loss"], 0)
         self.assertEqual([rank["role"] for rank in run["ranks"]], ["worker", "worker", "parameter_server"])
         self.assertGreater(run["ranks"][0]["backward_seconds"], 0)
-        self.assertAlmostEqual(run["ranks"][0]["sent_bytes"], run["theory"]["worker_sent_bytes"],
-                               delta=0.05 * run["theory"]["worker_sent_bytes"] + 2000)
+        self.assertAlmostEqual(run["ranks"][0]["sent_bytes"], theory["worker_sent_bytes"],
+                               delta=0.05 * theory["worker_sent_bytes"] + 2000)
         # Its beats do not come together with the workers': it is measured by steps of its own.
         server = run["ranks"][2]
         self.assertGreater(server["steps"], 0)
-        self.assertAlmostEqual(server["sent_bytes"], run["theory"]["busiest_sent_bytes"],
-                               delta=0.1 * run["theory"]["busiest_sent_bytes"] + 2000)
+        self.assertAlmostEqual(server["sent_bytes"], theory["busiest_sent_bytes"],
+                               delta=0.1 * theory["busiest_sent_bytes"] + 2000)
         self.assertIn("Runs marked * do not compute", (self.out / "report.html").read_text())
 
     def test_a_run_that_fails_is_told_and_the_others_go_on(self):

@@ -17,13 +17,15 @@ class GpuCompareTest(GpuTestCase):
     def compare(self, *flags, **train):
         job = self.cluster.directory / "job.yaml"
         job.write_text(synthetic_job(**train))
-        return subprocess.run([binary("ringctl"), "compare", str(job), f"--out={self.out}", "--workers=2",
+        return subprocess.run([binary("ringctl"), "compare", str(job), f"--out={self.out}", "--workers=2", "--repeats=1",
                                f"--bin_dir={self.cluster.bin_dir()}", *flags],
                               capture_output=True, text=True, timeout=2 * PATIENCE, stdin=subprocess.DEVNULL)
 
     def runs(self):
-        runs = json.loads((self.out / "comparison.json").read_text())["runs"]
-        return {run["mode"]: run for run in runs}
+        """The runs by their mode, each with the theory of its combination."""
+        comparison = json.loads((self.out / "comparison.json").read_text())
+        theory = {combination["mode"]: combination.get("theory") for combination in comparison["combinations"]}
+        return {run["mode"]: {**run, "theory": theory[run["mode"]]} for run in comparison["runs"]}
 
     def test_nccl_and_a_parameter_server(self):
         result = self.compare(*GPU, "--modes=auto,ring,ps:1", steps=60, bucket_bytes=4096)

@@ -367,6 +367,7 @@ absl::StatusOr<int> CompareModes(std::span<const std::string> args,
        .bell = interrupts.bell(),
        .is_interrupted = [&] { return interrupts.has_come(); },
        .command = absl::StrCat("ringctl ", absl::StrJoin(args, " ")),
+       .format = line.format(),
        .timeout = line.timeout,
        .cluster = cluster.get()},
       line.compare);

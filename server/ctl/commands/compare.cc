@@ -21,6 +21,7 @@
 #include "server/ctl/commands/compare_run.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/compare/comparison_files.h"
+#include "server/ctl/compare/comparison_json.h"
 #include "server/ctl/compare/emulation.h"
 #include "server/ctl/compare/gpu_run.h"
 #include "server/ctl/compare/memory.h"
@@ -68,7 +69,8 @@ class Compare {
     }
     FillConditions();
     int exit_code = 0;
-    for (size_t i = 0; i < plan_.size() && !context_.is_interrupted(); ++i) {
+    const size_t runs = plan_.size() * flags_.repeats;
+    for (size_t i = 0; i < runs && !context_.is_interrupted(); ++i) {
       ASSIGN_OR_RETURN(const int code, RunOne(i));
       if (exit_code == 0) exit_code = code;
     }
@@ -78,7 +80,9 @@ class Compare {
     comparison_.conditions.is_cut_short = context_.is_interrupted();
     RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
     context_.console.Write(
-        absl::StrCat("report: ", flags_.out, "/", kReportFile, "\n"));
+        context_.format == OutputFormat::kJson
+            ? ComparisonJson(comparison_)
+            : absl::StrCat("report: ", flags_.out, "/", kReportFile, "\n"));
     return context_.is_interrupted() ? static_cast<int>(ExitCode::kStopped)
                                      : exit_code;
   }
@@ -225,7 +229,9 @@ class Compare {
     conditions.command = context_.command;
     conditions.job = JobFileName(flags_.job_file);
     conditions.model = model_;
-    conditions.planned_runs = static_cast<int>(plan_.size());
+    conditions.repeats = flags_.repeats;
+    conditions.planned_runs = static_cast<int>(plan_.size()) * flags_.repeats;
+    conditions.is_on_cluster = context_.cluster != nullptr;
     conditions.planned_memories = static_cast<int>(memory_plan_.size());
     conditions.batch = BatchText();
     conditions.device_memory_bytes = static_cast<double>(device_memory_);
@@ -375,20 +381,22 @@ class Compare {
     return exit_code;
   }
 
-  // The run's exit code. An error ends everything.
+  // The exit code of the run, one of all turns. An error ends everything.
   absl::StatusOr<int> RunOne(size_t index) {
-    const RunResult& planned = plan_[index].result;
-    const std::string name =
-        absl::StrFormat("[%d/%d] %s x%d", index + 1, plan_.size(),
-                        planned.label(), planned.workers);
+    PlannedRun& plan = plan_[index % plan_.size()];
+    const RunResult& planned = plan.result;
+    plan.result.turn = static_cast<int>(index / plan_.size()) + 1;
+    const std::string name = absl::StrFormat(
+        "[%d/%d] %s x%d", index + 1, comparison_.conditions.planned_runs,
+        planned.label(), planned.workers);
     const MonotonicTime begin = context_.clock.Now();
-    if (flags_.is_emulated) {
-      const absl::Status emulated = Emulate(plan_[index]);
+    if (flags_.is_emulated && planned.turn == 1) {
+      const absl::Status emulated = Emulate(plan);
       if (context_.is_interrupted()) return 0;
       RETURN_IF_ERROR(emulated);
     }
     absl::StatusOr<FinishedRun> run = Start(
-        plan_[index],
+        plan,
         absl::StrCat(index + 1, "-", planned.mode.name, "-x", planned.workers),
         links_.get(), /*has_trace=*/false);
     // Cancelled by the user: the loop ends.

@@ -1,5 +1,6 @@
 // `ringctl compare` runs the same job in several modes and with several numbers
-// of workers, one after the other, and reports the cost of each.
+// of workers, one after the other and several times in turns, and reports the
+// cost of each.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
 
@@ -13,6 +14,7 @@
 #include "common/config/flags.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
+#include "server/ctl/commands/job_display.h"
 #include "server/ctl/terminal/console.h"
 
 namespace ringmaster::ctl {
@@ -27,6 +29,7 @@ struct CompareFlags {
   std::vector<std::string> variations;  // --vary
   std::string varied_modes;             // "": all
   bool is_batch_scaled = false;
+  int repeats = 3;
   bool is_emulated = false;
   std::string link;  // "": not limited
   int ranks_per_host = 1;
@@ -50,7 +53,8 @@ struct CompareContext {
   // and the report covers the runs before it.
   std::function<bool()> is_interrupted;
   std::string command;  // how it was called, for the report
-  absl::Duration timeout = absl::Seconds(5);  // of a call
+  OutputFormat format = OutputFormat::kTable;  // kJson: comparison.json's text
+  absl::Duration timeout = absl::Seconds(5);   // of a call
   // The client of the cluster to run on; null: this machine.
   Client* cluster = nullptr;
 };

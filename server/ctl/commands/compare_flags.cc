@@ -30,6 +30,13 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                .unit = "N,N",
                .help = "Numbers of workers; each mode runs with each."},
               &compare.workers);
+  command.Add({.name = "repeats",
+               .unit = "N",
+               .help = "Run every combination so many times, in turns: figures "
+                       "get a spread, and only what exceeds it is a finding.",
+               .min = 1,
+               .max = 20},
+              &compare.repeats);
   command.Add({.name = "vary",
                .unit = "LABEL:FIELD=VALUE",
                .help = "Also run each mode with these changes, separated by ;. "

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/ctl/compare/prediction.h"
+#include "server/ctl/compare/repeats.h"
 #include "server/ctl/compare/svg_chart.h"
 #include "server/ctl/compare/theory.h"
 
@@ -54,33 +55,46 @@ std::vector<Group> Grouped(const RunList& runs) {
 
 using ValueOf = std::function<std::optional<double>(const RunResult&)>;
 
-ChartSeries SeriesOf(const Group& group, const ValueOf& value) {
+// `repeated` has the repeats of the runs; null: their range is not shown.
+ChartSeries SeriesOf(const Comparison* repeated, const Group& group,
+                     const ValueOf& value) {
   ChartSeries series;
   series.label = group.label;
   series.color = group.color;
   for (const RunResult* run : group.runs) {
     const std::optional<double> y = value(*run);
-    if (y.has_value())
-      series.points.push_back({static_cast<double>(run->workers), *y});
+    if (!y.has_value()) continue;
+    ChartPoint point{static_cast<double>(run->workers), *y, *y, *y};
+    if (repeated != nullptr) {
+      const Figure figure = FigureOf(
+          *repeated, *run,
+          [&](const RunResult& repeat) { return value(repeat).value_or(*y); });
+      point.low = figure.least;
+      point.high = figure.most;
+    }
+    series.points.push_back(point);
   }
   return series;
 }
 
-LineChart OverWorkers(const RunList& runs, std::string title,
-                      std::string y_label, const ValueOf& value) {
+LineChart OverWorkers(const Comparison& repeated, const RunList& runs,
+                      std::string title, std::string y_label,
+                      const ValueOf& value) {
   LineChart chart{.title = std::move(title),
                   .x_label = "workers",
                   .y_label = std::move(y_label),
                   .is_x_log = true};
+  for (const RunResult* run : runs)
+    chart.x_ticks.insert(static_cast<double>(run->workers));
   for (const Group& group : Grouped(runs))
-    chart.series.push_back(SeriesOf(group, value));
+    chart.series.push_back(SeriesOf(&repeated, group, value));
   return chart;
 }
 
 // Adds what `value` expects, dashed, in the colour of the measured line.
 void AddExpected(const RunList& runs, const ValueOf& value, LineChart& chart) {
   for (const Group& group : Grouped(runs)) {
-    ChartSeries series = SeriesOf(group, value);
+    ChartSeries series = SeriesOf(nullptr, group, value);
     series.label.clear();
     series.is_dashed = true;
     series.has_markers = false;
@@ -92,20 +106,26 @@ std::string BarLabel(const RunResult& run) {
   return absl::StrCat(run.label(), " x", run.workers);
 }
 
-NamedChart StepTimeChart(const RunList& runs) {
+NamedChart StepTimeChart(const Comparison& repeated, const RunList& runs) {
   BarChart chart{.title = "Where the time of a step goes",
                  .x_label = "ms per step",
                  .parts = {"compute", "transfer", "waiting", "other"},
                  .bars = {}};
   for (const RunResult* run : runs) {
-    chart.bars.push_back({BarLabel(*run),
-                          {run->compute_seconds / kMillisecond,
-                           run->transfer_seconds / kMillisecond,
-                           run->waiting_seconds / kMillisecond,
-                           run->other_seconds / kMillisecond}});
+    const Figure step = FigureOf(repeated, *run, [](const RunResult& repeat) {
+      return repeat.step_seconds / kMillisecond;
+    });
+    chart.bars.push_back({.label = BarLabel(*run),
+                          .parts = {run->compute_seconds / kMillisecond,
+                                    run->transfer_seconds / kMillisecond,
+                                    run->waiting_seconds / kMillisecond,
+                                    run->other_seconds / kMillisecond},
+                          .low = step.least,
+                          .high = step.most});
   }
   return {"step_time", RenderSvg(chart),
-          "Mean of the workers. Compute is forward, backward and update. "
+          "Mean of the workers, median of the repeats; the thin line spans the "
+          "steps of the repeats. Compute is forward, backward and update. "
           "Transfer is the time in which even the worker that waited least had "
           "nothing left to compute; waiting is what the others waited beyond "
           "that, for slower workers. Transfers that hide behind the backward "
@@ -124,16 +144,17 @@ NamedChart LoadChart(const RunList& runs, const std::string& name,
   for (const RunResult* run : runs) {
     const std::optional<Load> load = load_of(*run);
     if (!load.has_value()) continue;
-    chart.bars.push_back({BarLabel(*run),
-                          {load->mean / unit,
-                           std::max(0.0, load->busiest - load->mean) / unit}});
+    chart.bars.push_back(
+        {.label = BarLabel(*run),
+         .parts = {load->mean / unit,
+                   std::max(0.0, load->busiest - load->mean) / unit}});
   }
   return {name, RenderSvg(chart), caption};
 }
 
-NamedChart BytesChart(const RunList& runs) {
+NamedChart BytesChart(const Comparison& repeated, const RunList& runs) {
   LineChart chart = OverWorkers(
-      runs, "Bytes of the busiest node", "MB per step, one direction",
+      repeated, runs, "Bytes of the busiest node", "MB per step, one direction",
       [](const RunResult& run) -> std::optional<double> {
         const std::optional<Load> load = BytesLoad(run);
         if (!load.has_value()) return std::nullopt;
@@ -164,7 +185,7 @@ RunList Plain(const RunList& runs) {
 }
 
 // Throughput of each variation, and of the job as it is.
-NamedChart VariationChart(const RunList& runs) {
+NamedChart VariationChart(const Comparison& repeated, const RunList& runs) {
   BarChart chart{.title = "What variations bring",
                  .x_label = "samples per second",
                  .parts = {"throughput"},
@@ -174,8 +195,14 @@ NamedChart VariationChart(const RunList& runs) {
         std::any_of(runs.begin(), runs.end(), [&](const RunResult* other) {
           return !other->variant.empty() && other->mode.name == run->mode.name;
         });
-    if (is_varied)
-      chart.bars.push_back({BarLabel(*run), {run->samples_per_second}});
+    if (!is_varied) continue;
+    const Figure samples = FigureOf(
+        repeated, *run,
+        [](const RunResult& repeat) { return repeat.samples_per_second; });
+    chart.bars.push_back({.label = BarLabel(*run),
+                          .parts = {run->samples_per_second},
+                          .low = samples.least,
+                          .high = samples.most});
   }
   return {"variations", RenderSvg(chart),
           "The job as it is, and each of its variations."};
@@ -215,16 +242,17 @@ NamedChart LossChart(const RunList& runs, bool is_over_time) {
                 "changes only how gradients travel, and not what is learnt."};
 }
 
-NamedChart PredictionChart(const Comparison& comparison, const RunList& runs) {
-  LineChart chart =
-      OverWorkers(runs, "Step time: measured and predicted", "ms per step",
-                  [](const RunResult& run) -> std::optional<double> {
-                    return run.step_seconds / kMillisecond;
-                  });
+NamedChart PredictionChart(const Comparison& repeated,
+                           const Comparison& medians, const RunList& runs) {
+  LineChart chart = OverWorkers(
+      repeated, runs, "Step time: measured and predicted", "ms per step",
+      [](const RunResult& run) -> std::optional<double> {
+        return run.step_seconds / kMillisecond;
+      });
   AddExpected(
       runs,
-      [&comparison](const RunResult& run) -> std::optional<double> {
-        const auto seconds = PredictedStepSeconds(comparison, run);
+      [&medians](const RunResult& run) -> std::optional<double> {
+        const auto seconds = PredictedStepSeconds(medians, run);
         if (!seconds.has_value()) return std::nullopt;
         return *seconds / kMillisecond;
       },
@@ -305,22 +333,23 @@ bool HasBytes(const RunList& runs) {
   });
 }
 
-void AddScaling(const Comparison& comparison, const RunList& runs,
-                std::vector<NamedChart>& charts) {
+void AddScaling(const Comparison& repeated, const Comparison& medians,
+                const RunList& runs, std::vector<NamedChart>& charts) {
   charts.push_back(
       {"throughput",
-       RenderSvg(OverWorkers(runs, "Throughput", "samples per second",
+       RenderSvg(OverWorkers(repeated, runs, "Throughput", "samples per second",
                              [](const RunResult& run) -> std::optional<double> {
                                return run.samples_per_second;
                              })),
-       "Samples that all workers together train on in a second."});
+       "Samples that all workers together train on in a second. A thin line "
+       "spans the repeats."});
   charts.push_back(
       {"efficiency",
-       RenderSvg(
-           OverWorkers(runs, "Scaling efficiency", "% of perfect scaling",
-                       [&](const RunResult& run) -> std::optional<double> {
-                         return 100 * EfficiencyOf(comparison, run);
-                       })),
+       RenderSvg(OverWorkers(
+           repeated, runs, "Scaling efficiency", "% of perfect scaling",
+           [&](const RunResult& run) -> std::optional<double> {
+             return 100 * EfficiencyOf(medians, run);
+           })),
        "Throughput of a worker, as a part of that in the best run with the "
        "fewest workers."});
 }
@@ -358,7 +387,8 @@ double EfficiencyOf(const Comparison& comparison, const RunResult& run) {
 }
 
 std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
-  const RunList runs = Measured(comparison);
+  const Comparison medians = MediansOf(comparison);
+  const RunList runs = Measured(medians);
   std::vector<NamedChart> charts;
   if (runs.empty()) return charts;
   const bool has_scaling =
@@ -366,11 +396,12 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
         return run->workers != runs.front()->workers;
       });
   const RunList plain = Plain(runs);
-  charts.push_back(StepTimeChart(runs));
-  if (plain.size() < runs.size()) charts.push_back(VariationChart(runs));
+  charts.push_back(StepTimeChart(comparison, runs));
+  if (plain.size() < runs.size())
+    charts.push_back(VariationChart(comparison, runs));
   if (has_scaling) {
-    AddScaling(comparison, plain, charts);
-    if (HasBytes(plain)) charts.push_back(BytesChart(plain));
+    AddScaling(comparison, medians, plain, charts);
+    if (HasBytes(plain)) charts.push_back(BytesChart(comparison, plain));
   } else if (HasBytes(runs)) {
     charts.push_back(LoadChart(
         runs, "bytes", "Bytes of a node", "MB per step, one direction",
@@ -392,9 +423,14 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
     charts.push_back(LossChart(with_losses, /*is_over_time=*/true));
     charts.push_back(LossChart(with_losses, /*is_over_time=*/false));
   }
-  if (!LinkOf(comparison).has_value()) return charts;
-  if (has_scaling) charts.push_back(PredictionChart(comparison, plain));
-  charts.push_back(ScaleChart(comparison, runs));
+  if (!LinkOf(medians).has_value()) return charts;
+  if (has_scaling)
+    charts.push_back(PredictionChart(comparison, medians, plain));
+  // The rate of shared memory says nothing about nodes of a network.
+  if (comparison.conditions.link_bytes_per_second > 0 ||
+      comparison.conditions.is_on_cluster) {
+    charts.push_back(ScaleChart(medians, runs));
+  }
   return charts;
 }
 

@@ -16,7 +16,8 @@ struct NamedChart {
   std::string caption;  // what it shows, and how to read it
 };
 
-// Returns those for which there are figures, in the report's order:
+// Returns those for which there are figures, medians over repeats with their
+// ranges, in the report's order:
 // "step_time", "variations", "throughput", "efficiency", "bytes", "memory",
 // "cpu", "loss_time", "loss_samples", "prediction", "scale".
 [[nodiscard]] std::vector<NamedChart> ChartsOf(const Comparison& comparison);
@@ -31,8 +32,8 @@ struct Load {
 [[nodiscard]] Load MemoryLoad(const RunResult& run);  // of the workers alone
 [[nodiscard]] Load CpuLoad(const RunResult& run);     // seconds of a step
 
-// Throughput as a share of perfect scaling from the best run with the fewest
-// workers; 0 without any.
+// Throughput of `run` as a share of perfect scaling from the best run with the
+// fewest workers in `comparison`, which has medians; 0 without any.
 [[nodiscard]] double EfficiencyOf(const Comparison& comparison,
                                   const RunResult& run);
 

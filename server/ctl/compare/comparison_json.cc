@@ -3,8 +3,10 @@
 #include <optional>
 
 #include "nlohmann/json.hpp"
+#include "server/ctl/compare/findings.h"
 #include "server/ctl/compare/memory.h"
 #include "server/ctl/compare/prediction.h"
+#include "server/ctl/compare/repeats.h"
 #include "server/ctl/compare/theory.h"
 
 namespace ringmaster::ctl {
@@ -34,6 +36,8 @@ Json ConditionsJson(const Conditions& conditions) {
           {"batch", conditions.batch},
           {"link_bytes_per_second", link},
           {"device_memory_bytes", conditions.device_memory_bytes},
+          {"is_on_cluster", conditions.is_on_cluster},
+          {"repeats", conditions.repeats},
           {"planned_runs", conditions.planned_runs},
           {"planned_memories", conditions.planned_memories},
           {"is_cut_short", conditions.is_cut_short}};
@@ -59,13 +63,40 @@ Json RankJson(const RankResult& rank, bool is_by_nccl) {
           {"peak_resident_bytes", rank.peak_resident_bytes}};
 }
 
-Json TheoryJson(const Comparison& comparison, const RunResult& run) {
+Json TheoryJson(const Comparison& medians, const RunResult& run) {
   const std::optional<NodeBytes> bytes = TheoryOf(run);
   return {{"worker_sent_bytes",
            OrNull(bytes ? std::optional(bytes->worker) : std::nullopt)},
           {"busiest_sent_bytes",
            OrNull(bytes ? std::optional(bytes->busiest) : std::nullopt)},
-          {"step_seconds", OrNull(PredictedStepSeconds(comparison, run))}};
+          {"step_seconds", OrNull(PredictedStepSeconds(medians, run))}};
+}
+
+// What all repeats of a combination say; `run` has their medians.
+Json CombinationJson(const Comparison& comparison, const Comparison& medians,
+                     const RunResult& run) {
+  Json json = {{"mode", run.mode.name},
+               {"workers", run.workers},
+               {"variant", run.variant}};
+  const auto add = [&](const char* name, const FigureOfRun& value) {
+    const Figure figure = FigureOf(comparison, run, value);
+    json["succeeded"] = figure.runs;
+    if (figure.runs == 0) return;
+    json[name] = {{"median", figure.median},
+                  {"least", figure.least},
+                  {"most", figure.most}};
+  };
+  add("step_seconds", [](const RunResult& one) { return one.step_seconds; });
+  add("compute_seconds",
+      [](const RunResult& one) { return one.compute_seconds; });
+  add("transfer_seconds",
+      [](const RunResult& one) { return one.transfer_seconds; });
+  add("waiting_seconds",
+      [](const RunResult& one) { return one.waiting_seconds; });
+  add("samples_per_second",
+      [](const RunResult& one) { return one.samples_per_second; });
+  if (run.is_ok()) json["theory"] = TheoryJson(medians, run);
+  return json;
 }
 
 Json MemoryJson(const MemoryResult& memory, double device_bytes) {
@@ -89,8 +120,9 @@ Json MemoryJson(const MemoryResult& memory, double device_bytes) {
   return json;
 }
 
-Json RunJson(const Comparison& comparison, const RunResult& run) {
-  Json json = {{"mode", run.mode.name},
+Json RunJson(const RunResult& run) {
+  Json json = {{"turn", run.turn},
+               {"mode", run.mode.name},
                {"workers", run.workers},
                {"servers", run.mode.servers},
                {"variant", run.variant},
@@ -116,8 +148,7 @@ Json RunJson(const Comparison& comparison, const RunResult& run) {
                {"ready_shares", run.ready_shares},
                {"staleness", run.staleness},
                {"all_reduce_seconds", run.all_reduce_seconds},
-               {"final_loss", run.final_loss},
-               {"theory", TheoryJson(comparison, run)}});
+               {"final_loss", run.final_loss}});
   json["ranks"] = Json::array();
   for (const RankResult& rank : run.ranks)
     json["ranks"].push_back(RankJson(rank, run.is_by_nccl));
@@ -137,7 +168,12 @@ std::string ComparisonJson(const Comparison& comparison) {
   json["conditions"] = ConditionsJson(comparison.conditions);
   json["runs"] = Json::array();
   for (const RunResult& run : comparison.runs)
-    json["runs"].push_back(RunJson(comparison, run));
+    json["runs"].push_back(RunJson(run));
+  const Comparison medians = MediansOf(comparison);
+  json["combinations"] = Json::array();
+  for (const RunResult& run : medians.runs)
+    json["combinations"].push_back(CombinationJson(comparison, medians, run));
+  json["findings"] = FindingsOf(comparison);
   json["memory"] = Json::array();
   for (const MemoryResult& memory : comparison.memories) {
     json["memory"].push_back(

@@ -9,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/parameter_server/staleness.h"
 #include "server/ctl/compare/comparison_charts.h"
 #include "server/ctl/compare/memory.h"
 #include "server/ctl/compare/prediction.h"
+#include "server/ctl/compare/repeats.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -49,27 +51,65 @@ std::string Milliseconds(double seconds) {
   return absl::StrFormat("%.3g ms", 1e3 * seconds);
 }
 
-void AddFastest(const Comparison& comparison, int workers,
-                std::vector<std::string>& findings) {
+double StepSecondsOf(const RunResult& run) { return run.step_seconds; }
+double SamplesOf(const RunResult& run) { return run.samples_per_second; }
+
+// "ring 10 ms (9.8 ms to 10.3 ms)" for each, with commas.
+std::string StepsText(const Comparison& comparison,
+                      const std::vector<const RunResult*>& runs) {
+  return absl::StrJoin(
+      runs, ", ", [&](std::string* text, const RunResult* run) {
+        absl::StrAppend(text, run->mode.name, " ",
+                        FigureText(FigureOf(comparison, *run, StepSecondsOf),
+                                   Milliseconds));
+      });
+}
+
+// A verdict on modes that are apart from the fastest; the others are named with
+// it.
+void AddFastest(const Comparison& comparison, const Comparison& medians,
+                int workers, std::vector<std::string>& findings) {
   std::vector<const RunResult*> runs;
-  for (const RunResult& run : comparison.runs) {
+  for (const RunResult& run : medians.runs) {
     if (run.is_ok() && run.workers == workers && run.variant.empty())
       runs.push_back(&run);
   }
   if (runs.size() < 2) return;
+  const std::string no_verdict = WhyNoVerdict(comparison, workers);
+  if (!no_verdict.empty()) {
+    findings.push_back(absl::StrCat(
+        no_verdict, " A step took: ", StepsText(comparison, runs), "."));
+    return;
+  }
   std::stable_sort(runs.begin(), runs.end(),
                    [](const RunResult* a, const RunResult* b) {
                      return a->step_seconds < b->step_seconds;
                    });
-  std::string text = absl::StrCat(
-      "With ", workers, " workers ", runs.front()->mode.name,
-      " is the fastest: ", Milliseconds(runs.front()->step_seconds), " a step");
-  for (size_t i = 1; i < runs.size(); ++i) {
-    absl::StrAppend(
-        &text, i == 1 ? "; " : ", ", runs[i]->mode.name, " takes ",
-        absl::StrFormat("%.2f times",
-                        runs[i]->step_seconds / runs.front()->step_seconds),
-        i == 1 ? " as long" : "");
+  const RunResult& fastest = *runs.front();
+  const Figure best = FigureOf(comparison, fastest, StepSecondsOf);
+  const auto slower = std::stable_partition(
+      runs.begin(), runs.end(), [&](const RunResult* run) {
+        return !AreApart(best, FigureOf(comparison, *run, StepSecondsOf));
+      });
+  const std::vector<const RunResult*> leaders(runs.begin(), slower);
+  std::string text = absl::StrCat("With ", workers, " workers ");
+  if (leaders.size() == 1) {
+    absl::StrAppend(&text, "the fastest is ", StepsText(comparison, leaders),
+                    " a step");
+  } else {
+    absl::StrAppend(&text,
+                    slower == runs.end() ? "no mode is faster than another by "
+                                           "more than its runs differ: "
+                                         : "the fastest are these, which "
+                                           "differ no more than their runs: ",
+                    StepsText(comparison, leaders), " a step");
+  }
+  for (auto run = slower; run != runs.end(); ++run) {
+    const bool is_first = run == slower;
+    absl::StrAppend(&text, is_first ? "; " : ", ", (*run)->mode.name, " takes ",
+                    absl::StrFormat("%.2f times", (*run)->step_seconds /
+                                                      fastest.step_seconds),
+                    is_first ? " as long" : "");
   }
   findings.push_back(absl::StrCat(text, "."));
 }
@@ -101,19 +141,24 @@ void AddGrowth(const Comparison& comparison, int fewest, int most,
   }
 }
 
-void AddGatherBroadcast(const Comparison& comparison, int workers,
-                        std::vector<std::string>& findings) {
-  const RunResult* ring = Find(comparison, "ring", workers);
-  const RunResult* root = Find(comparison, "gather_broadcast", workers);
+void AddGatherBroadcast(const Comparison& comparison, const Comparison& medians,
+                        int workers, std::vector<std::string>& findings) {
+  const RunResult* ring = Find(medians, "ring", workers);
+  const RunResult* root = Find(medians, "gather_broadcast", workers);
   if (ring == nullptr || root == nullptr || root->samples_per_second <= 0)
     return;
-  findings.push_back(absl::StrFormat(
-      "An epoch with %d workers takes %.2f times as long by gather-broadcast, "
-      "which is how DataParallel brings gradients together, as by the ring, "
-      "which is how DistributedDataParallel does (%.1f and %.1f samples a "
-      "second).",
-      workers, ring->samples_per_second / root->samples_per_second,
-      root->samples_per_second, ring->samples_per_second));
+  if (WhyNoVerdict(comparison, workers).empty() &&
+      AreApart(FigureOf(comparison, *ring, SamplesOf),
+               FigureOf(comparison, *root, SamplesOf))) {
+    findings.push_back(absl::StrFormat(
+        "An epoch with %d workers takes %.2f times as long by "
+        "gather-broadcast, "
+        "which is how DataParallel brings gradients together, as by the ring, "
+        "which is how DistributedDataParallel does (%.1f and %.1f samples a "
+        "second).",
+        workers, ring->samples_per_second / root->samples_per_second,
+        root->samples_per_second, ring->samples_per_second));
+  }
   // With two workers, each moves as much as the other.
   if (workers < 3) return;
   const Load bytes = BytesLoad(*root).value_or(Load());
@@ -171,26 +216,30 @@ void AddMemory(const Comparison& comparison,
 }
 
 // A sentence a variation, with all numbers of workers.
-void AddVariations(const Comparison& comparison,
+void AddVariations(const Comparison& comparison, const Comparison& medians,
                    std::vector<std::string>& findings) {
   std::vector<std::pair<std::string, std::string>> sentences;
-  for (const RunResult& run : comparison.runs) {
+  for (const RunResult& run : medians.runs) {
     if (!run.is_ok() || run.variant.empty()) continue;
-    const RunResult* plain = Find(comparison, run.mode.name, run.workers);
+    const RunResult* plain = Find(medians, run.mode.name, run.workers);
     if (plain == nullptr || plain->samples_per_second <= 0) continue;
     auto known = std::find_if(
         sentences.begin(), sentences.end(),
         [&](const auto& sentence) { return sentence.first == run.label(); });
     const bool is_first = known == sentences.end();
     if (is_first) {
-      sentences.emplace_back(run.label(), run.label() + ": ");
+      sentences.emplace_back(
+          run.label(),
+          run.label() + ", samples a second against the job as it is: ");
       known = sentences.end() - 1;
     }
+    const bool is_apart = AreApart(FigureOf(comparison, run, SamplesOf),
+                                   FigureOf(comparison, *plain, SamplesOf));
     absl::StrAppend(
         &known->second, is_first ? "" : ", ",
-        Change(run.samples_per_second / plain->samples_per_second),
-        is_first ? " samples a second than the job as it is with " : " with ",
-        run.workers, is_first ? " workers" : "");
+        is_apart ? Change(run.samples_per_second / plain->samples_per_second)
+                 : "no difference beyond that of repeats",
+        " with ", run.workers, is_first ? " workers" : "");
   }
   for (const auto& [label, text] : sentences) findings.push_back(text + ".");
 }
@@ -237,17 +286,19 @@ void AddStaleness(const Comparison& comparison,
 }  // namespace
 
 std::vector<std::string> FindingsOf(const Comparison& comparison) {
+  const Comparison medians = MediansOf(comparison);
   std::vector<std::string> findings;
-  const std::set<int> counts = WorkerCounts(comparison);
-  for (const int workers : counts) AddFastest(comparison, workers, findings);
+  const std::set<int> counts = WorkerCounts(medians);
+  for (const int workers : counts)
+    AddFastest(comparison, medians, workers, findings);
   if (counts.size() > 1)
-    AddGrowth(comparison, *counts.begin(), *counts.rbegin(), findings);
+    AddGrowth(medians, *counts.begin(), *counts.rbegin(), findings);
   if (!counts.empty())
-    AddGatherBroadcast(comparison, *counts.rbegin(), findings);
-  AddMemory(comparison, findings);
-  AddVariations(comparison, findings);
-  AddStaleness(comparison, findings);
-  AddPredictions(comparison, findings);
+    AddGatherBroadcast(comparison, medians, *counts.rbegin(), findings);
+  AddMemory(medians, findings);
+  AddVariations(comparison, medians, findings);
+  AddStaleness(medians, findings);
+  AddPredictions(medians, findings);
   return findings;
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "server/ctl/compare/repeats.h"
+
 namespace ringmaster::ctl {
 namespace {
 
@@ -167,9 +169,8 @@ PredictionErrors ErrorsOf(const Comparison& comparison) {
       errors.push_back(std::abs(*predicted / run.step_seconds - 1));
   }
   if (errors.empty()) return {};
-  std::sort(errors.begin(), errors.end());
-  return {static_cast<int>(errors.size()), errors[errors.size() / 2],
-          errors.back()};
+  return {static_cast<int>(errors.size()), MedianOf(errors),
+          *std::max_element(errors.begin(), errors.end())};
 }
 
 }  // namespace ringmaster::ctl

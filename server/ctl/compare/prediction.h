@@ -7,7 +7,10 @@
 // partly busy at once. The mode's run with the next smaller number of workers
 // shows by which factor that lengthens its transfers, and the factor is
 // extrapolated: the delay of the slowest of N grows like the harmonic number
-// H(N) (the mean of the largest of N exponentially distributed delays). Pure.
+// H(N) (the mean of the largest of N exponentially distributed delays).
+//
+// Comparisons here have one run for each combination: medians, if it was
+// repeated (repeats.h). Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 

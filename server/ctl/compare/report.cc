@@ -12,6 +12,7 @@
 #include "server/ctl/compare/findings.h"
 #include "server/ctl/compare/memory.h"
 #include "server/ctl/compare/prediction.h"
+#include "server/ctl/compare/repeats.h"
 #include "server/ctl/compare/svg_chart.h"
 #include "server/ctl/compare/theory.h"
 
@@ -24,9 +25,9 @@ constexpr std::string_view kStyle = R"(<style>
 body{background:var(--back);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2em auto;padding:0 1em}
 h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2em}
 table{border-collapse:collapse;font-size:13px}td,th{border-bottom:1px solid var(--line);padding:3px 6px;text-align:right;white-space:nowrap;vertical-align:bottom}th{white-space:normal}
-td:first-child,th:first-child,td.w{text-align:left}td.w{white-space:normal}
+td:first-child,th:first-child,td.w{text-align:left}td.w{white-space:normal;overflow-wrap:anywhere}
 figure{margin:1.5em 0}figcaption{color:var(--faint);font-size:13px;max-width:760px}
-svg{max-width:100%;height:auto}.mark{background:var(--mark);padding:.5em .8em}.scroll{overflow-x:auto}code{font-size:13px}
+svg{width:100%;min-width:660px;max-width:760px;height:auto}.mark{background:var(--mark);padding:.5em .8em}.scroll{overflow-x:auto}code{font-size:13px}
 </style>)";
 
 // In place of the predictions, where workers compute on GPUs.
@@ -83,6 +84,9 @@ std::string ConditionsTable(const Conditions& conditions) {
   add("Workers compute on", conditions.device);
   add("Link", conditions.link);
   add("Job", conditions.job);
+  if (conditions.repeats > 1) {
+    add("Repeats", absl::StrCat(conditions.repeats, " of each run, in turns"));
+  }
   add("Model", conditions.model);
   if (conditions.device_memory_bytes > 0) {
     add("Device", absl::StrFormat("largest batches are derived for %.0f MB of "
@@ -119,6 +123,21 @@ std::string PredictedCell(const RunResult& run,
                          100 * (*predicted / run.step_seconds - 1));
 }
 
+// The median of a figure over the repeats of a run, with its range.
+std::string Cell(const Comparison& comparison, const RunResult& run,
+                 const FigureOfRun& value,
+                 const std::function<std::string(double)>& format) {
+  return FigureText(FigureOf(comparison, run, value), format);
+}
+
+std::string TimeCell(const Comparison& comparison, const RunResult& run,
+                     double RunResult::*seconds) {
+  return Cell(
+      comparison, run,
+      [seconds](const RunResult& repeat) { return repeat.*seconds; },
+      Milliseconds);
+}
+
 std::string FailedRow(const std::string& label, int workers,
                       const std::string& failure, int columns) {
   return absl::StrCat("<tr><td>", XmlText(label), "</td><td>", workers,
@@ -130,7 +149,27 @@ std::string MarkedLabel(const RunResult& run) {
   return absl::StrCat(run.label(), run.is_emulated ? " *" : "");
 }
 
-std::string TimesTable(const Comparison& comparison) {
+std::string Whole(double value) { return absl::StrFormat("%.0f", value); }
+
+// The repeats of `run` that failed.
+std::string FailedRepeats(const Comparison& comparison, const RunResult& run,
+                          int columns) {
+  std::string html;
+  for (const RunResult& repeat : comparison.runs) {
+    if (repeat.is_ok() || repeat.label() != run.label() ||
+        repeat.workers != run.workers) {
+      continue;
+    }
+    html += FailedRow(comparison.conditions.repeats > 1
+                          ? absl::StrCat(run.label(), ", turn ", repeat.turn)
+                          : run.label(),
+                      run.workers, repeat.failure, columns);
+  }
+  return html;
+}
+
+std::string TimesTable(const Comparison& comparison,
+                       const Comparison& medians) {
   std::string html =
       "<div class=\"scroll\"><table>\n<tr><th></th><th colspan=\"2\"></th>"
       "<th colspan=\"6\">ms per step</th><th colspan=\"2\"></th></tr>\n";
@@ -138,26 +177,39 @@ std::string TimesTable(const Comparison& comparison) {
       {"mode", "workers", "samples a step", "measured", "predicted (off by)",
        "compute", "transfer", "waiting", "other", "samples/s", "efficiency %"},
       "th");
-  for (const RunResult& run : comparison.runs) {
-    if (!run.is_ok()) {
-      html += FailedRow(run.label(), run.workers, run.failure, 9);
-      continue;
+  for (const RunResult& run : medians.runs) {
+    if (run.is_ok()) {
+      html +=
+          Row({MarkedLabel(run), absl::StrCat(run.workers),
+               absl::StrCat(run.global_batch),
+               TimeCell(comparison, run, &RunResult::step_seconds),
+               PredictedCell(run, PredictedStepSeconds(medians, run)),
+               TimeCell(comparison, run, &RunResult::compute_seconds),
+               TimeCell(comparison, run, &RunResult::transfer_seconds),
+               TimeCell(comparison, run, &RunResult::waiting_seconds),
+               TimeCell(comparison, run, &RunResult::other_seconds),
+               Cell(
+                   comparison, run,
+                   [](const RunResult& repeat) {
+                     return repeat.samples_per_second;
+                   },
+                   [](double value) { return absl::StrFormat("%.1f", value); }),
+               run.variant.empty() ? Cell(
+                                         comparison, run,
+                                         [&](const RunResult& repeat) {
+                                           return 100 *
+                                                  EfficiencyOf(medians, repeat);
+                                         },
+                                         Whole)
+                                   : "-"});
     }
-    html += Row(
-        {MarkedLabel(run), absl::StrCat(run.workers),
-         absl::StrCat(run.global_batch), Milliseconds(run.step_seconds),
-         PredictedCell(run, PredictedStepSeconds(comparison, run)),
-         Milliseconds(run.compute_seconds), Milliseconds(run.transfer_seconds),
-         Milliseconds(run.waiting_seconds), Milliseconds(run.other_seconds),
-         absl::StrFormat("%.1f", run.samples_per_second),
-         run.variant.empty()
-             ? absl::StrFormat("%.0f", 100 * EfficiencyOf(comparison, run))
-             : "-"});
+    html += FailedRepeats(comparison, run, 9);
   }
   return html + "</table></div>\n";
 }
 
-std::string LoadsTable(const Comparison& comparison) {
+std::string LoadsTable(const Comparison& comparison,
+                       const Comparison& medians) {
   std::string html =
       "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
       "colspan=\"3\">MB per step, one direction</th><th colspan=\"2\">"
@@ -167,19 +219,35 @@ std::string LoadsTable(const Comparison& comparison) {
   html += Row({"mode", "workers", "busiest node", "by theory", "mean of all",
                "busiest rank", "mean", "most", "mean"},
               "th");
-  for (const RunResult& run : comparison.runs) {
+  for (const RunResult& run : medians.runs) {
     if (!run.is_ok()) continue;
-    const std::optional<Load> bytes = BytesLoad(run);
-    const auto megabytes = [&](double Load::*value) {
-      return bytes.has_value() ? Megabytes((*bytes).*value) : "-";
+    const auto megabytes = [&](double Load::*value) -> std::string {
+      if (!BytesLoad(run).has_value()) return "-";
+      return Cell(
+          comparison, run,
+          [value](const RunResult& repeat) {
+            return BytesLoad(repeat).value_or(Load()).*value;
+          },
+          Megabytes);
     };
-    const Load cpu = CpuLoad(run);
-    const Load memory = MemoryLoad(run);
+    const auto processor = [&](double Load::*value) {
+      return Cell(
+          comparison, run,
+          [value](const RunResult& repeat) { return CpuLoad(repeat).*value; },
+          Milliseconds);
+    };
+    const auto memory = [&](double Load::*value) {
+      return Cell(
+          comparison, run,
+          [value](const RunResult& repeat) {
+            return MemoryLoad(repeat).*value / 1e6;
+          },
+          Whole);
+    };
     html += Row(
         {MarkedLabel(run), absl::StrCat(run.workers), megabytes(&Load::busiest),
-         TheoryCell(run), megabytes(&Load::mean), Milliseconds(cpu.busiest),
-         Milliseconds(cpu.mean), absl::StrFormat("%.0f", memory.busiest / 1e6),
-         absl::StrFormat("%.0f", memory.mean / 1e6)});
+         TheoryCell(run), megabytes(&Load::mean), processor(&Load::busiest),
+         processor(&Load::mean), memory(&Load::busiest), memory(&Load::mean)});
   }
   return html + "</table></div>\n";
 }
@@ -259,13 +327,34 @@ void AddCutShort(const Comparison& comparison,
   }
 }
 
-std::string Warnings(const Comparison& comparison) {
+// Adds a word on throughput that grows faster than the number of workers.
+void AddSuperlinear(const Comparison& medians,
+                    const std::function<void(const std::string&)>& add) {
+  std::vector<std::string> labels;
+  for (const RunResult& run : medians.runs) {
+    // As the table shows it.
+    if (run.is_ok() && run.variant.empty() &&
+        100 * EfficiencyOf(medians, run) >= 100.5) {
+      labels.push_back(
+          XmlText(absl::StrCat(run.label(), " with ", run.workers)));
+    }
+  }
+  if (labels.empty()) return;
+  add(absl::StrCat(
+      "An efficiency above 100 % (", absl::StrJoin(labels, ", "),
+      " workers) is no gain of the mode: the runs with the fewest workers were "
+      "slowed by something else, or less data for each worker fits its caches "
+      "better. The other efficiencies are too high for the same reason."));
+}
+
+std::string Warnings(const Comparison& comparison, const Comparison& medians) {
   std::string html;
   const auto add = [&](const std::string& text) {
     absl::StrAppend(&html, "<p class=\"mark\">", text, "</p>\n");
   };
   const auto& runs = comparison.runs;
   AddCutShort(comparison, add);
+  AddSuperlinear(medians, add);
   if (std::any_of(runs.begin(), runs.end(),
                   [](const RunResult& run) { return run.is_emulated; })) {
     add("Runs marked * do not compute: forward and backward are pauses as long "
@@ -299,7 +388,13 @@ std::string Warnings(const Comparison& comparison) {
 std::string MethodSection(const Comparison& comparison) {
   std::string html =
       "<h2>How the figures were made</h2>\n<p>Every run was a job of its own "
-      "with new processes. Each rank adds up what it sends, receives, computes "
+      "with new processes. Repeats were made in turns: each turn runs every "
+      "combination once, so that what else the machine did meanwhile met all "
+      "of them. A figure is the median over the repeats, with the least and "
+      "the most in brackets. Two differ if their medians are farther apart "
+      "than either's range is wide and the ranges do not overlap; with less "
+      "there is no verdict. Each rank adds up what it sends, receives, "
+      "computes "
       "and waits, step by step, and reports the sums; figures here are "
       "differences of two reports, over the steps between them. Bytes are "
       "payloads, without headers. Memory is the most that a process has had "
@@ -353,9 +448,10 @@ std::string ReportHtml(const Comparison& comparison) {
       "<title>Ring or parameter server: ",
       XmlText(comparison.conditions.job), "</title>\n", std::string(kStyle),
       "</head><body>\n<h1>Ring or parameter server</h1>\n");
+  const Comparison medians = MediansOf(comparison);
   absl::StrAppend(&html, std::string(kWhat), "\n<h2>Conditions</h2>\n",
                   ConditionsTable(comparison.conditions), JobTable(comparison),
-                  Warnings(comparison));
+                  Warnings(comparison, medians));
   const std::vector<std::string> findings = FindingsOf(comparison);
   if (!findings.empty()) {
     html += "<h2>What it shows</h2>\n<ul>\n";
@@ -363,14 +459,15 @@ std::string ReportHtml(const Comparison& comparison) {
       absl::StrAppend(&html, "<li>", XmlText(finding), "</li>\n");
     html += "</ul>\n";
   }
-  absl::StrAppend(&html, "<h2>Figures</h2>\n", TimesTable(comparison),
-                  "<p></p>\n", LoadsTable(comparison),
+  absl::StrAppend(&html, "<h2>Figures</h2>\n", TimesTable(comparison, medians),
+                  "<p></p>\n", LoadsTable(comparison, medians),
                   MemorySection(comparison));
   for (const NamedChart& chart : ChartsOf(comparison)) {
-    absl::StrAppend(&html, "<figure>\n", chart.svg, "<figcaption>",
-                    XmlText(chart.caption), "</figcaption></figure>\n");
+    absl::StrAppend(&html, "<figure class=\"scroll\">\n", chart.svg,
+                    "<figcaption>", XmlText(chart.caption),
+                    "</figcaption></figure>\n");
   }
-  return absl::StrCat(html, MethodSection(comparison), "</body></html>\n");
+  return absl::StrCat(html, MethodSection(medians), "</body></html>\n");
 }
 
 }  // namespace ringmaster::ctl

@@ -42,11 +42,12 @@ struct LossPoint {
   double loss = 0;
 };
 
-// One combination, as it ran.
+// One run of a combination.
 struct RunResult {
   Mode mode;
   int workers = 0;
   std::string variant;  // what else was changed; "" for nothing
+  int turn = 1;         // of the repeats: all combinations run in each
   bool is_emulated = false;
   bool is_by_nccl =
       false;            // NCCL reduced the gradients: their bytes are not known
@@ -126,12 +127,14 @@ struct Conditions {
   std::string place;        // "processes of this machine", "the cluster at ..."
   std::string device;       // that workers compute on, in words
   bool is_on_gpus = false;  // that is GPUs
-  std::string link;         // in words
-  std::string batch;        // how many samples a step has, in a sentence
+  bool is_on_cluster = false;  // not this machine: links are real ones
+  std::string link;            // in words
+  std::string batch;           // how many samples a step has, in a sentence
   int cores = 0;
   double link_bytes_per_second = 0;  // 0: not limited
   double device_memory_bytes = 0;    // batches are to fit there; 0: not asked
   bool is_cut_short = false;         // interrupted before all had run
+  int repeats = 1;                   // planned, of each combination
   int planned_runs = 0;
   int planned_memories = 0;  // modes whose memory is to be measured
 };

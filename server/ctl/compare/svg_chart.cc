@@ -21,6 +21,7 @@ constexpr double kTop = 46;
 constexpr double kRight = 580;  // labels of lines are beside it
 constexpr double kBottom = 318;
 constexpr double kLabelHeight = 15;
+constexpr double kTickDistance = 20;  // of two that have labels, at least
 constexpr double kLetterWidth = 6.5;  // about
 // The bars, which lie: their labels are long, and there may be many.
 constexpr double kBarLeft = 210;
@@ -35,7 +36,7 @@ constexpr std::string_view kStyle = R"(<style>
 .rm{--bg:#ffffff;--fg:#1f2328;--soft:#59636e;--grid:#d8dee4;--c0:#0068ad;--c1:#c24e00;--c2:#00805c;--c3:#a03c7c;--c4:#8a6d00;--c5:#2a84b8;--c6:#555f69;--c7:#7a3fd1}
 @media(prefers-color-scheme:dark){.rm{--bg:#0d1117;--fg:#e6edf3;--soft:#9198a1;--grid:#30363d;--c0:#58a6ff;--c1:#ff9b52;--c2:#3fce9b;--c3:#f08fc9;--c4:#e3c341;--c5:#79d0f5;--c6:#b1bac4;--c7:#b794ff}}
 .rm text{font:12px system-ui,sans-serif;fill:var(--fg)}.rm .t{font-size:15px;font-weight:600}.rm .s{fill:var(--soft)}
-.rm .g{stroke:var(--grid);stroke-width:1}.rm .l{fill:none;stroke-width:2}.rm .d{stroke-dasharray:5 4}
+.rm .g{stroke:var(--grid);stroke-width:1}.rm .l{fill:none;stroke-width:2}.rm .d{stroke-dasharray:5 4}.rm .r{stroke-width:1.5}
 </style>)";
 
 std::string Number(double value) { return absl::StrFormat("%.1f", value); }
@@ -79,14 +80,23 @@ std::string YAxis(const ChartAxis& axis, std::string_view label) {
   return svg;
 }
 
-std::string XAxis(const ChartAxis& axis, std::string_view label) {
+std::string XAxis(const ChartAxis& axis, const std::set<double>& own_ticks,
+                  std::string_view label) {
   std::string svg;
-  for (const double tick : axis.ticks()) {
+  double labelled = -kTickDistance;
+  const auto add = [&](double tick) {
     const double x = axis.At(tick, kLeft, kRight);
     absl::StrAppend(&svg, "<line class=\"g\" x1=\"", Number(x), "\" x2=\"",
                     Number(x), "\" y1=\"", kBottom, "\" y2=\"", kBottom + 5,
-                    "\"/>\n",
-                    Text(x, kBottom + 19, "middle", "s", AxisNumber(tick)));
+                    "\"/>\n");
+    if (x - labelled < kTickDistance) return;
+    labelled = x;
+    svg += Text(x, kBottom + 19, "middle", "s", AxisNumber(tick));
+  };
+  if (own_ticks.empty()) {
+    for (const double tick : axis.ticks()) add(tick);
+  } else {
+    for (const double tick : own_ticks) add(tick);
   }
   absl::StrAppend(
       &svg, Text((kLeft + kRight) / 2, kBottom + 42, "middle", "s", label));
@@ -119,6 +129,10 @@ Axes AxesOf(const LineChart& chart) {
         continue;
       x.Take(point.x);
       y.Take(point.y);
+      if (!chart.is_y_log) {
+        y.Take(point.low);
+        y.Take(point.high);
+      }
     }
   }
   if (x.is_empty()) x = {1, 2};
@@ -139,6 +153,15 @@ struct EndLabel {
   double y = 0;
 };
 
+// From the least to the most of what was repeated.
+std::string RangeSvg(double x1, double y1, double x2, double y2,
+                     std::string_view color) {
+  return absl::StrFormat(
+      "<line class=\"r\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+      "stroke=\"%s\"/>\n",
+      x1, y1, x2, y2, std::string(color));
+}
+
 std::string SeriesSvg(const ChartSeries& series, const Axes& axes,
                       std::vector<EndLabel>& labels) {
   std::string path;
@@ -150,6 +173,12 @@ std::string SeriesSvg(const ChartSeries& series, const Axes& axes,
     last = axes.y.At(point.y, kBottom, kTop);
     absl::StrAppend(&path, path.empty() ? "M" : "L", Number(x), " ",
                     Number(last));
+    if (point.low < point.high && axes.y.Takes(point.low) &&
+        axes.y.Takes(point.high)) {
+      dots +=
+          RangeSvg(x, axes.y.At(point.low, kBottom, kTop), x,
+                   axes.y.At(point.high, kBottom, kTop), Color(series.color));
+    }
     if (series.has_markers) {
       absl::StrAppend(&dots, "<circle r=\"3.5\" cx=\"", Number(x), "\" cy=\"",
                       Number(last), "\" fill=\"", Color(series.color),
@@ -210,6 +239,12 @@ std::string BarSvg(const Bar& bar, double y, const ChartAxis& axis) {
                     "\" width=\"", Number(end - start), "\" height=\"",
                     kBarHeight, "\" fill=\"", Color(static_cast<int>(i)),
                     "\"/>\n");
+  }
+  if (bar.low < bar.high) {
+    const double middle = y + kBarHeight / 2;
+    svg +=
+        RangeSvg(axis.At(bar.low, kBarLeft, kBarRight), middle,
+                 axis.At(bar.high, kBarLeft, kBarRight), middle, "var(--fg)");
   }
   return svg;
 }
@@ -277,13 +312,14 @@ std::string RenderSvg(const LineChart& chart) {
   for (const ChartSeries& series : chart.series)
     lines += SeriesSvg(series, axes, labels);
   return absl::StrCat(Head(chart.title, kHeight), YAxis(axes.y, chart.y_label),
-                      XAxis(axes.x, chart.x_label), lines,
+                      XAxis(axes.x, chart.x_ticks, chart.x_label), lines,
                       LabelsSvg(std::move(labels)), "</svg>\n");
 }
 
 std::string RenderSvg(const BarChart& chart) {
   double highest = 0;
-  for (const Bar& bar : chart.bars) highest = std::max(highest, SumOf(bar));
+  for (const Bar& bar : chart.bars)
+    highest = std::max({highest, SumOf(bar), bar.high});
   const ChartAxis axis =
       ChartAxis::Covering(0, highest, ChartAxis::Scale::kLinear);
   const double top = kTop + 22;

@@ -6,6 +6,7 @@
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_SVG_CHART_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_SVG_CHART_H_
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,9 @@ namespace ringmaster::ctl {
 struct ChartPoint {
   double x = 0;
   double y = 0;
+  // The range of y, as a thin line; none if they are equal.
+  double low = y;
+  double high = y;
 };
 
 struct ChartSeries {
@@ -30,14 +34,18 @@ struct LineChart {
   std::string x_label = {};  // with its unit
   std::string y_label = {};
   std::vector<ChartSeries> series = {};
-  bool is_x_log = false;       // base 2; every x is above 0
-  bool is_y_log = false;       // base 10; points at or below 0 are left out
-  bool starts_at_zero = true;  // the y axis, where it is not logarithmic
+  std::set<double> x_ticks = {};  // in place of those of the axis; empty: those
+  bool is_x_log = false;          // base 2; every x is above 0
+  bool is_y_log = false;          // base 10; points at or below 0 are left out
+  bool starts_at_zero = true;     // the y axis, where it is not logarithmic
 };
 
 struct Bar {
   std::string label = {};
   std::vector<double> parts;  // from the left, as in BarChart::parts
+  // The range of their sum, as a thin line; none if they are equal.
+  double low = 0;
+  double high = 0;
 };
 
 struct BarChart {

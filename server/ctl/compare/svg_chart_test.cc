@@ -66,6 +66,32 @@ TEST(SvgChartTest, DrawsALineWithItsAxesAndLabel) {
   EXPECT_THAT(SvgFile(svg), HasSubstr("<?xml"));
 }
 
+TEST(SvgChartTest, HasATickAtEachNumberThatIsGiven) {
+  LineChart chart{.series = {{.label = "ring", .points = {{2, 1}, {8, 2}}}},
+                  .x_ticks = {2, 3, 8},
+                  .is_x_log = true};
+  EXPECT_THAT(RenderSvg(chart), HasSubstr(">3</text>"));
+  EXPECT_THAT(RenderSvg(chart), Not(HasSubstr(">4</text>")));
+  // Labels that would cover one another are left out, their ticks are not.
+  chart.series[0].points = {{1, 1}, {64, 2}};
+  chart.x_ticks = {1, 62, 63, 64};
+  EXPECT_THAT(RenderSvg(chart), HasSubstr(">62</text>"));
+  EXPECT_THAT(RenderSvg(chart), Not(HasSubstr(">63</text>")));
+}
+
+TEST(SvgChartTest, DrawsTheRangeOfRepeats) {
+  LineChart chart{.series = {{.points = {{1, 10, 5, 20}, {2, 10}}}}};
+  EXPECT_EQ(CountOf(RenderSvg(chart), "class=\"r\""), 1);
+  EXPECT_THAT(RenderSvg(chart), HasSubstr(">20</text>"))
+      << "the axis covers it";
+  const BarChart bars{
+      .parts = {"step"},
+      .bars = {{.label = "a", .parts = {10}, .low = 8, .high = 30},
+               {.label = "b", .parts = {10}}}};
+  EXPECT_EQ(CountOf(RenderSvg(bars), "class=\"r\""), 1);
+  EXPECT_THAT(RenderSvg(bars), HasSubstr(">30</text>"));
+}
+
 TEST(SvgChartTest, LeavesOutWhatCannotBeDrawn) {
   const double nan = std::nan("");
   LineChart chart{.title = "",
@@ -104,7 +130,8 @@ TEST(SvgChartTest, StacksTheParts) {
   const BarChart chart{.title = "Step",
                        .x_label = "ms",
                        .parts = {"compute", "waiting"},
-                       .bars = {{"ring, 2", {1, 2}}, {"ps:1, 2", {1, 0}}}};
+                       .bars = {{.label = "ring, 2", .parts = {1, 2}},
+                                {.label = "ps:1, 2", .parts = {1, 0}}}};
   const std::string svg = RenderSvg(chart);
   // The background, three parts, two in the legend.
   EXPECT_EQ(CountOf(svg, "<rect"), 6);
