@@ -13,6 +13,7 @@
 #include "worker/parameter_server/shard_host.h"
 #include "worker/process/member_process.h"
 #include "worker/program/program_runner.h"
+#include "worker/train/output/job_check.h"
 #include "worker/train/output/sample_command.h"
 #include "worker/train/step/job_trainer.h"
 #include "worker/worker_flags.h"
@@ -40,6 +41,11 @@ int Main(int argc, char** argv) {
     std::string program = "worker sample";
     argv[1] = program.data();
     return SampleCommand(argc - 1, argv + 1);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "check") {
+    std::string program = "worker check";
+    argv[1] = program.data();
+    return CheckCommand(argc - 1, argv + 1);
   }
   return RunMember(
       {.name = "worker",

@@ -1,5 +1,6 @@
 """`ringctl doctor` with the real programs: its findings on this host, on a coordinator that runs and on one that does not."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -11,9 +12,10 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, binary, mount_namespaces_unavailable, processes_of_group
+from tests.integration.cluster import PATIENCE, Cluster, binary, mount_namespaces_unavailable, processes_of_group, synthetic_job
 
 USAGE = 2
+UNREADABLE = 5
 RETRY = 138
 STOPPED = 143
 
@@ -114,6 +116,63 @@ class DoctorTest(unittest.TestCase):
             self.assertIn("not there yet", findings["--state_dir"]["what"])
             self.expect(findings["--checkpoint"], "failure", "/proc")
             self.assertEqual(list(pathlib.Path(directory).iterdir()), [])
+
+    def job(self, cluster, **train):
+        path = cluster.directory / "job.yaml"
+        path.write_text(synthetic_job(workers_min=2, workers_max=3, **train))
+        return str(path)
+
+    def test_a_job_that_this_host_can_train(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            code, findings = doctor(self.job(cluster), f"--bin_dir={cluster.bin_dir()}", "--slots=2",
+                                    f"--set=train.checkpoint.directory={cluster.directory}/checkpoints",
+                                    coordinator=cluster.address)
+            self.assertEqual(code, 0, findings)
+            self.expect(findings["job's data"], "ok", "samples to train on")
+            self.expect(findings["job's memory"], "ok", "a rank needs", "moments", "2 ranks share")
+            self.assertIn("fsync takes", findings["job's checkpoints"]["what"])
+            self.expect(findings["job's workers"], "ok", "the pool has 2 workers; the job takes 2 to 3")
+            self.expect(findings["workers' ports"], "ok", "2 of 2 connect from here")
+
+    def test_a_job_that_it_cannot(self):
+        with Cluster() as cluster:
+            code, findings = doctor(self.job(cluster), f"--bin_dir={cluster.bin_dir()}", "--slots=4096",
+                                    "--set=train.data.text.path=/nowhere", "--set=train.checkpoint.directory=/proc/nothing")
+            self.assertEqual(code, USAGE)
+            self.expect(findings["job's data"], "failure", "/nowhere")
+            self.assertEqual(findings["job's data"]["exit_code"], UNREADABLE)
+            self.expect(findings["job's checkpoints"], "failure", "/proc")
+            self.expect(findings["job's cores"], "warning", "4096 workers of 1 thread on")
+
+    def test_a_job_file_that_is_wrong(self):
+        with Cluster() as cluster:
+            for flags, words in [(["--set=train.steps=-1"], "train.steps"), (["--peers=node"], "--peers")]:
+                result = subprocess.run([binary("ringctl"), "doctor", self.job(cluster), *flags], capture_output=True, text=True,
+                                        timeout=PATIENCE)
+                self.assertEqual(result.returncode, USAGE, result.stderr)
+                self.assertIn(words, result.stderr)
+        result = subprocess.run([binary("ringctl"), "doctor", "--set=train.steps=1"], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(result.returncode, USAGE, result.stderr)
+        self.assertIn("name one: ringctl doctor JOB_FILE", result.stderr)
+
+    def test_peers(self):
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as unused, \
+             socket.create_server(("127.0.0.1", 0), backlog=0) as silent, contextlib.ExitStack() as fillers:
+            unused.bind(("127.0.0.1", 0))
+            # Once its queue is full, nobody is answered, as behind a firewall that drops.
+            for _ in range(4):
+                filler = fillers.enter_context(socket.socket())
+                filler.setblocking(False)
+                filler.connect_ex(silent.getsockname())
+            addresses = [f"127.0.0.1:{end.getsockname()[1]}" for end in (server, unused, silent)]
+            code, findings = doctor("--timeout=2s", f"--peers={','.join(addresses)}")
+        self.assertEqual(code, RETRY, findings)
+        self.expect(findings[f"peer {addresses[0]}"], "ok", "connects in")
+        self.expect(findings[f"peer {addresses[1]}"], "warning", "refused")
+        self.expect(findings[f"peer {addresses[2]}"], "failure", "no answer within")
 
     @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
     def test_a_full_dev_shm_matters_to_gpus_alone(self):

@@ -2,25 +2,34 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/address.h"
 #include "common/config/port_range.h"
 #include "common/config/version.h"
+#include "common/job/job_spec.h"
+#include "common/machine/usable_cores.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/transport/cancel_token.h"
+#include "server/ctl/commands/job_file.h"
+#include "server/ctl/commands/warnings.h"
 #include "server/ctl/doctor/coordinator.h"
 #include "server/ctl/doctor/cuda_build.h"
 #include "server/ctl/doctor/disk.h"
 #include "server/ctl/doctor/finding.h"
 #include "server/ctl/doctor/gpu.h"
+#include "server/ctl/doctor/job.h"
 #include "server/ctl/doctor/machine.h"
 #include "server/ctl/doctor/nccl.h"
 #include "server/ctl/doctor/network.h"
+#include "server/ctl/doctor/peers.h"
 #include "server/ctl/doctor/probes.h"
 #include "server/ctl/doctor/programs.h"
 #include "server/ctl/doctor/shared_memory.h"
@@ -108,6 +117,96 @@ Probe NcclProbe() {
               "answers"};
 }
 
+// A job and how many of its workers this host is to have.
+struct CheckedJob {
+  v1::JobSpec spec;
+  int slots = 1;
+};
+
+absl::StatusOr<std::optional<CheckedJob>> LoadCheckedJob(
+    const DoctorFlags& flags) {
+  if (flags.job_file.empty()) {
+    if (!flags.assignments.empty()) {
+      return absl::InvalidArgumentError(
+          "--set: changes a job file; name one: ringctl doctor JOB_FILE");
+    }
+    return std::nullopt;
+  }
+  CheckedJob job;
+  ASSIGN_OR_RETURN(const v1::JobSpec spec,
+                   LoadJobFile(flags.job_file, flags.assignments));
+  absl::StatusOr<v1::JobSpec> checked = ValidateAndDefault(spec);
+  if (!checked.ok())
+    return Annotate(checked.status(), JobFileName(flags.job_file));
+  job.spec = *std::move(checked);
+  job.slots = flags.slots > 0
+                  ? flags.slots
+                  : std::min(job.spec.workers().max(), UsableCores());
+  return job;
+}
+
+absl::StatusOr<std::vector<HostPort>> ParsePeers(const std::string& text) {
+  std::vector<HostPort> peers;
+  for (const absl::string_view peer :
+       absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    absl::StatusOr<HostPort> parsed =
+        ParseHostPort(std::string_view(peer.data(), peer.size()));
+    if (!parsed.ok()) return Annotate(parsed.status(), "--peers");
+    peers.push_back(*std::move(parsed));
+  }
+  return peers;
+}
+
+// In a process each, for names wait for a name server.
+Probe PeerProbe(const HostPort& peer, absl::Duration timeout) {
+  return {.name = absl::StrCat("peer ", peer.ToString()),
+          .look =
+              [=] {
+                std::vector<PeerFacts> peers = {
+                    {.name = peer.ToString(), .address = peer.ToString()}};
+                // Said here, before the process is given up.
+                ConnectToPeers(0.9 * timeout, CancelToken(), Clock::Real(),
+                               peers);
+                return std::vector{PeerFinding(peers.front())};
+              },
+          .level_of_silence = Level::kFailure,
+          .remedy =
+              "see whether the name servers in /etc/resolv.conf answer, "
+              "or give an address"};
+}
+
+void AddJobProbes(const DoctorFlags& flags, const CheckedJob& job,
+                  std::vector<Probe>& probes) {
+  probes.push_back(
+      {.name = "job",
+       .look =
+           [job, bin_dir = flags.bin_dir, is_cuda = flags.device == "cuda"] {
+             const absl::StatusOr<std::string> worker =
+                 FindBinary("worker", OwnPlaces(bin_dir));
+             return JobPartFindings(
+                 worker.ok() ? AskWorker(*worker, job.spec, job.slots, is_cuda)
+                             : worker.status());
+           },
+       .level_of_silence = Level::kFailure,
+       .remedy = "give it more time to read the data, --timeout=60s; see "
+                 "whether the disk or file server of the data answers"});
+  const std::string& directory = job.spec.train().checkpoint().directory();
+  if (!directory.empty())
+    probes.push_back(DiskProbe("job's checkpoints", false, directory));
+}
+
+Finding JobCoresFinding(const CheckedJob& job) {
+  constexpr std::string_view kCheck = "job's cores";
+  const int cores = UsableCores();
+  const std::string warning = WarningOfCores(job.slots, 1, cores);
+  if (!warning.empty()) {
+    return Warn(kCheck, warning, "the job trains, but no faster for them",
+                "start fewer slots on this host");
+  }
+  return Good(kCheck, absl::StrCat(job.slots, " of its workers on ", cores,
+                                   cores == 1 ? " core" : " cores"));
+}
+
 std::vector<Probe> AllProbes(const DoctorFlags& flags,
                              const std::optional<HostPort>& coordinator,
                              const std::optional<PortRange>& ports) {
@@ -130,7 +229,8 @@ std::vector<Probe> AllProbes(const DoctorFlags& flags,
   return probes;
 }
 
-std::vector<Finding> LookAtCoordinator(const DoctorContext& context) {
+std::vector<Finding> LookAtCoordinator(const DoctorContext& context,
+                                       const std::optional<CheckedJob>& job) {
   if (context.coordinator.empty()) {
     return {Good("coordinator",
                  "none given: this machine alone was looked at; name one with "
@@ -143,9 +243,17 @@ std::vector<Finding> LookAtCoordinator(const DoctorContext& context) {
                  "correct the flag that the message names",
                  ExitCodeOf(client.status()))};
   }
-  return CoordinatorFindings(
-      GatherCoordinatorFacts(**client, context.is_encrypted, context.clock),
-      OwnVersion());
+  const CoordinatorFacts facts =
+      GatherCoordinatorFacts(**client, context.is_encrypted, context.clock);
+  std::vector<Finding> findings = CoordinatorFindings(facts, OwnVersion());
+  if (!facts.status.ok() || !job.has_value()) return findings;
+  findings.push_back(PoolFinding(facts.pool, job->spec));
+  std::vector<PeerFacts> workers = PeersOf(facts.pool);
+  if (workers.empty()) return findings;
+  // Numeric addresses; a signal ends the process.
+  ConnectToPeers(context.timeout, CancelToken(), context.clock, workers);
+  findings.push_back(WorkersFinding(workers));
+  return findings;
 }
 
 }  // namespace
@@ -154,8 +262,30 @@ void AddDoctorCommand(FlagSet& flags, DoctorFlags& doctor) {
   FlagSet& command = flags.AddCommand(
       "doctor",
       "Check this host before the first job: programs, cores, memory, GPUs, "
-      "network, disks, and with --coordinator the way there. Each line is ok, "
-      "a warning or a failure, with what to do.");
+      "network, disks, and with --coordinator the way there; with JOB_FILE "
+      "also what that job needs. Each line is ok, a warning or a failure, with "
+      "what to do.");
+  command.AddArgument(
+      "JOB_FILE",
+      "Also check whether this host can train this job: its data, memory, "
+      "checkpoints, and with --coordinator its workers and their ports.",
+      /*is_required=*/false, &doctor.job_file);
+  command.Add({.name = "set",
+               .unit = "FIELD=VALUE",
+               .help = "Change a field of the job file; may be repeated."},
+              &doctor.assignments);
+  command.Add({.name = "slots",
+               .unit = "N",
+               .help = "Workers of the job on this host. 0: as many as it "
+                       "takes, and as there are cores.",
+               .min = 0,
+               .max = 4096},
+              &doctor.slots);
+  command.Add({.name = "peers",
+               .unit = "HOST:PORT,HOST:PORT",
+               .help = "Also check whether these, ports of workers on other "
+                       "hosts, can be connected to."},
+              &doctor.peers);
   command.Add({.name = "device",
                .help = "The device of this host's workers: with cuda, "
                        "everything that GPUs need is required.",
@@ -198,12 +328,19 @@ absl::StatusOr<int> RunDoctor(const DoctorContext& context,
     if (!range.ok()) return Annotate(range.status(), "--data_ports");
     ports = *range;
   }
+  ASSIGN_OR_RETURN(const std::vector<HostPort> peers, ParsePeers(flags.peers));
+  ASSIGN_OR_RETURN(const std::optional<CheckedJob> job, LoadCheckedJob(flags));
+  std::vector<Probe> all = AllProbes(flags, coordinator, ports);
+  for (const HostPort& peer : peers)
+    all.push_back(PeerProbe(peer, context.timeout));
+  if (job.has_value()) AddJobProbes(flags, *job, all);
   // Before any thread: they fork.
-  Probes probes(AllProbes(flags, coordinator, ports));
+  Probes probes(std::move(all));
   const Interrupts interrupts(
       [](int) { ::_exit(static_cast<int>(ExitCode::kStopped)); });
   std::vector<Finding> findings = probes.Await(context.timeout, context.clock);
-  for (Finding& finding : LookAtCoordinator(context))
+  if (job.has_value()) findings.push_back(JobCoresFinding(*job));
+  for (Finding& finding : LookAtCoordinator(context, job))
     findings.push_back(std::move(finding));
   if (context.format == OutputFormat::kJson) {
     context.console.Write(ToJson(findings));

@@ -1,11 +1,12 @@
-// `ringctl doctor` checks whether this host is fit for a job, before the first
-// one.
+// `ringctl doctor` checks whether this host is fit for jobs, before the first
+// one, or for a job in particular.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_DOCTOR_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_DOCTOR_H_
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -23,7 +24,12 @@ struct DoctorFlags {
   std::string data_ports = {};
   std::string state_dir = {};
   std::string checkpoint = {};
+  std::string peers = {};
   std::string bin_dir = {};  // "": beside ringctl
+  // A job that workers of this host are to train; "": none.
+  std::string job_file = {};
+  std::vector<std::string> assignments = {};  // --set
+  int slots = 0;                              // 0: as many as there are cores
 };
 
 // Adds the command and its flags; `doctor` must outlive the parsing.

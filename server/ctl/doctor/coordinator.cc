@@ -46,7 +46,7 @@ CoordinatorFacts GatherCoordinatorFacts(Client& client, bool is_encrypted,
   facts.version = status->coordinator().version();
   facts.journal_error = status->coordinator().journal_error();
   facts.other_coordinator = status->coordinator().other_coordinator();
-  facts.workers = status->workers_size();
+  facts.pool = *status;
   return facts;
 }
 
@@ -63,8 +63,8 @@ std::vector<Finding> CoordinatorFindings(const CoordinatorFacts& facts,
       Good("coordinator",
            absl::StrCat("answers at ", facts.address,
                         facts.is_encrypted ? ", by TLS" : ", in clear text",
-                        ", has ", facts.workers, " worker",
-                        facts.workers == 1 ? "" : "s")),
+                        ", has ", facts.pool.workers_size(), " worker",
+                        facts.pool.workers_size() == 1 ? "" : "s")),
       VersionFinding(facts, own_version), RoundTripFinding(facts)};
   if (!facts.journal_error.empty()) {
     findings.push_back(Warn("coordinator's journal", facts.journal_error,

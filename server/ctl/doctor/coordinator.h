@@ -20,7 +20,7 @@ struct CoordinatorFacts {
   std::string version;
   std::string journal_error;
   std::string other_coordinator = {};
-  int workers = 0;
+  v1::Status pool = {};  // what it knows
   absl::Duration round_trip;
   // By how much its wall clock is ahead of ours, give or take the round trip.
   absl::Duration clock_offset;

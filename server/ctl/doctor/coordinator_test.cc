@@ -14,14 +14,16 @@ namespace {
 using ::testing::HasSubstr;
 
 CoordinatorFacts GoodFacts() {
-  return {.status = absl::OkStatus(),
-          .address = "head:29400",
-          .is_encrypted = true,
-          .version = "ringmaster 1",
-          .journal_error = {},
-          .workers = 1,
-          .round_trip = absl::Microseconds(300),
-          .clock_offset = -absl::Seconds(3)};
+  CoordinatorFacts facts = {.status = absl::OkStatus(),
+                            .address = "head:29400",
+                            .is_encrypted = true,
+                            .version = "ringmaster 1",
+                            .journal_error = {},
+                            .pool = {},
+                            .round_trip = absl::Microseconds(300),
+                            .clock_offset = -absl::Seconds(3)};
+  facts.pool.add_workers();
+  return facts;
 }
 
 TEST(CoordinatorTest, OneThatAnswers) {
@@ -84,7 +86,7 @@ TEST(CoordinatorTest, IsAskedForWhatItKnows) {
       GatherCoordinatorFacts(client, false, Clock::Real());
   ASSERT_TRUE(facts.status.ok()) << facts.status;
   EXPECT_EQ(facts.version, "ringmaster 9");
-  EXPECT_EQ(facts.workers, 1);
+  EXPECT_EQ(facts.pool.workers_size(), 1);
   EXPECT_GT(facts.round_trip, absl::ZeroDuration());
   EXPECT_GT(facts.clock_offset, absl::Minutes(59));
   EXPECT_LT(facts.clock_offset, absl::Minutes(61));

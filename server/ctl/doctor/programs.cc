@@ -1,62 +1,22 @@
 #include "server/ctl/doctor/programs.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/transport/unique_fd.h"
+#include "server/ctl/doctor/output_of.h"
 
 namespace ringmaster::ctl {
 namespace {
 
-// Without a shell, which our images do not have.
 void AskVersion(ProgramFacts& program) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    program.error = std::strerror(errno);
-    return;
-  }
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    // The parent may have ended before prctl took effect.
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
-      ::_exit(127);
-    (void)::dup2(writer.get(), STDOUT_FILENO);
-    ::execl(program.path.c_str(), program.path.c_str(), "--version", nullptr);
-    ::_exit(127);
-  }
-  writer.Reset();
-  if (pid < 0) {
-    program.error = std::strerror(errno);
-    return;
-  }
-  std::string output;
-  std::array<char, 256> buffer{};
-  ssize_t count = 0;
-  while ((count = ::read(reader.get(), buffer.data(), buffer.size())) > 0)
-    output.append(buffer.data(), static_cast<size_t>(count));
-  int status = 0;
-  if (::waitpid(pid, &status, 0) != pid) {
-    program.error = std::strerror(errno);
-  } else if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    program.version = std::string(absl::StripAsciiWhitespace(output));
-  } else if (WIFSIGNALED(status)) {
-    program.error = absl::StrCat("it was ended by signal ", WTERMSIG(status));
+  const absl::StatusOr<std::string> output =
+      OutputOf(program.path, {"--version"}, /*input=*/"");
+  if (output.ok()) {
+    program.version = std::string(absl::StripAsciiWhitespace(*output));
   } else {
-    program.error = absl::StrCat("it ended with ", WEXITSTATUS(status));
+    program.error = std::string(output.status().message());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/optimizer/optimizer.h"
 
 namespace ringmaster {
 namespace {
@@ -10,22 +11,58 @@ std::string InMegabytes(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
+int64_t TotalOf(const std::vector<MemoryNeed>& needs) {
+  int64_t total = 0;
+  for (const MemoryNeed& need : needs) total += need.bytes;
+  return total;
+}
+
 }  // namespace
 
-absl::Status CheckMemory(const std::vector<MemoryNeed>& needs,
-                         int ranks_on_host, int64_t limit_bytes) {
-  int64_t total = 0;
+std::vector<MemoryNeed> MemoryNeedsOf(const ProgramConfig& config,
+                                      int64_t arena_bytes,
+                                      int64_t activation_bytes,
+                                      int ranks_on_host, bool has_accelerator) {
+  const bool has_servers = config.parameter_server.has_value();
+  const int moments = MomentsOf(config.optimizer);
+  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
+  if (!has_accelerator || has_servers)
+    needs.push_back({"gradients", arena_bytes});
+  if (has_servers) {
+    needs.push_back({"the next parameters", arena_bytes});
+  } else {
+    needs.push_back({"moments", moments * arena_bytes});
+  }
+  // One rank of a host has it.
+  if (!config.program.checkpoint().directory().empty()) {
+    needs.push_back({"its share of a checkpoint's copy",
+                     (1 + moments) * arena_bytes / ranks_on_host});
+    if (has_servers) {
+      needs.push_back({"its share of a checkpoint's moments",
+                       moments * arena_bytes / ranks_on_host});
+    }
+  }
+  if (activation_bytes > 0 && !has_accelerator)
+    needs.push_back({"activations", activation_bytes});
+  return needs;
+}
+
+std::string MemoryText(const std::vector<MemoryNeed>& needs) {
   std::string parts;
   for (const MemoryNeed& need : needs) {
-    total += need.bytes;
     absl::StrAppend(&parts, parts.empty() ? "" : ", ", need.name, " ",
                     InMegabytes(need.bytes));
   }
-  if (limit_bytes < 0 || total <= limit_bytes / ranks_on_host)
+  return absl::StrCat(InMegabytes(TotalOf(needs)), " (", parts, ")");
+}
+
+absl::Status CheckMemory(const std::vector<MemoryNeed>& needs,
+                         int ranks_on_host, int64_t limit_bytes) {
+  if (limit_bytes < 0 || TotalOf(needs) <= limit_bytes / ranks_on_host)
     return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the model does not fit in memory: a rank needs ", InMegabytes(total),
-      " (", parts, "), and ", ranks_on_host,
+      "the model does not fit in memory: a rank needs ", MemoryText(needs),
+      ", and ", ranks_on_host,
       ranks_on_host == 1 ? " rank has " : " ranks share ",
       InMegabytes(limit_bytes),
       " on this host; take a smaller model, micro_batch or number of workers "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "worker/train/state/program_config.h"
 
 namespace ringmaster {
 
@@ -20,6 +21,18 @@ struct MemoryNeed {
   std::string name;
   int64_t bytes = 0;
 };
+
+// What a rank of a job with arenas of `arena_bytes` needs, one of
+// `ranks_on_host`. An accelerator has its own memory for gradients and
+// activations. 0 `activation_bytes` are not known.
+[[nodiscard]] std::vector<MemoryNeed> MemoryNeedsOf(const ProgramConfig& config,
+                                                    int64_t arena_bytes,
+                                                    int64_t activation_bytes,
+                                                    int ranks_on_host,
+                                                    bool has_accelerator);
+
+// "4.5 MB (parameters 3.0 MB, activations 1.5 MB)".
+[[nodiscard]] std::string MemoryText(const std::vector<MemoryNeed>& needs);
 
 // RESOURCE_EXHAUSTED if the needs, times `ranks_on_host` that have them alike,
 // add up to more than `limit_bytes`; with all figures. An unknown limit (-1) is

@@ -150,30 +150,11 @@ absl::Status TrainingState::GrowModel(int64_t max_batch) {
 }
 
 absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
-  const int64_t arena_bytes =
-      plan_->total_elems() * static_cast<int64_t>(sizeof(float));
-  const int moments = MomentsOf(config_.optimizer);
-  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
-  // An accelerator has its own memory, and says itself when that is too small.
-  if (accelerator_ == nullptr || has_servers())
-    needs.push_back({"gradients", arena_bytes});
-  if (has_servers()) {
-    needs.push_back({"the next parameters", arena_bytes});
-  } else {
-    needs.push_back({"moments", moments * arena_bytes});
-  }
-  // One rank of a host has it.
-  if (!config_.program.checkpoint().directory().empty()) {
-    needs.push_back({"its share of a checkpoint's copy",
-                     (1 + moments) * arena_bytes / ranks_on_host_});
-    if (has_servers()) {
-      needs.push_back({"its share of a checkpoint's moments",
-                       moments * arena_bytes / ranks_on_host_});
-    }
-  }
-  if (activation_bytes > 0 && accelerator_ == nullptr)
-    needs.push_back({"activations", activation_bytes});
-  return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
+  return CheckMemory(
+      MemoryNeedsOf(config_,
+                    plan_->total_elems() * static_cast<int64_t>(sizeof(float)),
+                    activation_bytes, ranks_on_host_, accelerator_ != nullptr),
+      ranks_on_host_, MemoryLimitBytes());
 }
 
 absl::Status TrainingState::MakePlan() {

@@ -1,0 +1,207 @@
+#include "worker/train/output/job_check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/flags.h"
+#include "common/machine/memory_limits.h"
+#include "common/plan/plan.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "common/sync/thread_pool.h"
+#include "nlohmann/json.hpp"
+#include "worker/checkpoint/import_parameters.h"
+#include "worker/data/dataset.h"
+#include "worker/nn/model_registry.h"
+#include "worker/train/output/text_sampler.h"
+#include "worker/train/state/job_field_names.h"
+#include "worker/train/state/memory_check.h"
+#include "worker/train/state/program_config.h"
+
+namespace ringmaster {
+namespace {
+
+// What a model without buffers tells.
+struct Outline {
+  ModelInput input;
+  Plan plan;
+};
+
+absl::StatusOr<Outline> OutlineOf(const ProgramConfig& config, ThreadPool& pool) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Model<float>> model,
+      CreateModel<float>(config.model,
+                         {.pool = pool, .precision = config.precision}, 0));
+  PlanOptions options;
+  options.bucket_bytes = config.program.bucket_bytes();
+  ASSIGN_OR_RETURN(Plan plan,
+                   Plan::Create(config.model.kind, model->specs(), options));
+  return Outline{model->input(), std::move(plan)};
+}
+
+PartCheck Part(std::string part, const absl::StatusOr<std::string>& found) {
+  return {.part = std::move(part),
+          .found = found.ok() ? *found : "",
+          .status = found.status()};
+}
+
+absl::StatusOr<std::string> CheckDataset(const ProgramConfig& config,
+                                         const ModelInput& input) {
+  DataConfig data = config.data;
+  data.shape = input.shape;
+  data.vocabulary = input.vocabulary;
+  const absl::StatusOr<std::unique_ptr<Dataset>> dataset = CreateDataset(data);
+  if (!dataset.ok()) {
+    const absl::Status named(
+        dataset.status().code(),
+        InJobFields(std::string(dataset.status().message()), data.kind));
+    return WithExitCode(named, ExitCode::kUnreadable);
+  }
+  std::string found =
+      absl::StrCat((*dataset)->size(Split::kTrain), " samples to train on, ",
+                   (*dataset)->size(Split::kHeldOut), " held out");
+  if (const int64_t skipped = (*dataset)->skipped_samples(); skipped > 0)
+    absl::StrAppend(&found, ", ", skipped, " skipped as not valid");
+  return found;
+}
+
+absl::StatusOr<std::string> CheckRankMemory(const ProgramConfig& config,
+                                            const Plan& plan, ThreadPool& pool,
+                                            const JobCheckOptions& options) {
+  const int64_t arena_bytes =
+      plan.total_elems() * static_cast<int64_t>(sizeof(float));
+  const auto needs = [&](int64_t activation_bytes) {
+    return MemoryNeedsOf(config, arena_bytes, activation_bytes,
+                         options.ranks_on_host, options.has_accelerator);
+  };
+  const int64_t limit = MemoryLimitBytes();
+  // Before any is allocated.
+  RETURN_IF_ERROR(CheckMemory(needs(0), options.ranks_on_host, limit));
+  int64_t activation_bytes = 0;
+  if (!options.has_accelerator) {
+    int64_t samples = (config.program.global_batch() + options.world_size - 1) /
+                      options.world_size;
+    if (config.program.micro_batch() > 0)
+      samples = std::min(samples, config.program.micro_batch());
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<Model<float>> model,
+        CreateModel<float>(config.model,
+                           {.pool = pool, .precision = config.precision},
+                           samples));
+    activation_bytes = model->buffer_bytes();
+  }
+  RETURN_IF_ERROR(
+      CheckMemory(needs(activation_bytes), options.ranks_on_host, limit));
+  std::string found =
+      absl::StrCat("a rank needs ", MemoryText(needs(activation_bytes)));
+  if (limit >= 0) {
+    absl::StrAppend(&found, "; ", options.ranks_on_host,
+                    options.ranks_on_host == 1 ? " rank has " : " ranks share ",
+                    limit / 1'000'000, " MB on this host");
+  }
+  return found;
+}
+
+absl::StatusOr<std::string> CheckInitialParameters(const ProgramConfig& config,
+                                                   const Plan& plan) {
+  const std::string& path = config.program.initial_parameters();
+  std::vector<float> parameters(static_cast<size_t>(plan.total_elems()));
+  const absl::Status imported =
+      ImportParameters(path, plan, absl::MakeSpan(parameters));
+  if (!imported.ok()) {
+    return WithExitCode(Annotate(imported, "train.initial_parameters"),
+                        ExitCode::kUnreadable);
+  }
+  return absl::StrCat(path, " has all tensors of the model");
+}
+
+absl::StatusOr<std::string> CheckSampler(const ProgramConfig& config,
+                                         const ModelInput& input) {
+  const v1::SampleSpec& sample = config.program.sample();
+  const absl::Status status =
+      input.shape.tokens == 0
+          ? absl::InvalidArgumentError(absl::StrCat(
+                "the model ", config.model.kind, " does not write text"))
+          : TextSampler::Create({.prompt = sample.prompt()},
+                                config.data.vocabulary_path,
+                                config.data.merges_path, input.vocabulary)
+                .status();
+  if (!status.ok()) return Annotate(status, "train.sample");
+  return config.data.vocabulary_path.empty()
+             ? std::string("tokens are bytes")
+             : absl::StrCat("tokens are those of ",
+                            config.data.vocabulary_path);
+}
+
+absl::Status RunCheck(const JobCheckOptions& options) {
+  const std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
+  v1::JobSpec spec;
+  if (!spec.ParseFromString(bytes) || !spec.has_train()) {
+    return absl::InvalidArgumentError(
+        "standard input holds no JobSpec that trains");
+  }
+  nlohmann::json parts = nlohmann::json::array();
+  for (const PartCheck& part : CheckJob(spec.train(), options)) {
+    parts.push_back({{"part", part.part},
+                     {"found", part.found},
+                     {"error", std::string(part.status.message())},
+                     {"exit_code", static_cast<int>(ExitCodeOf(part.status))}});
+  }
+  const std::string text =
+      parts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::printf("%s\n", text.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<PartCheck> CheckJob(const v1::TrainProgram& program,
+                                const JobCheckOptions& options) {
+  const absl::StatusOr<ProgramConfig> config =
+      ParseProgram(program, options.has_accelerator ? Precision::kBFloat16
+                                                    : Precision::kFloat32);
+  if (!config.ok()) return {Part("job", config.status())};
+  ThreadPool pool(1);
+  const absl::StatusOr<Outline> outline = OutlineOf(*config, pool);
+  if (!outline.ok()) return {Part("job", outline.status())};
+  std::vector<PartCheck> parts = {
+      Part("data", CheckDataset(*config, outline->input)),
+      Part("memory", CheckRankMemory(*config, outline->plan, pool, options))};
+  if (!config->program.initial_parameters().empty() &&
+      parts.back().status.ok()) {
+    parts.push_back(Part("initial parameters",
+                         CheckInitialParameters(*config, outline->plan)));
+  }
+  if (!config->program.sample().prompt().empty())
+    parts.push_back(Part("sample", CheckSampler(*config, outline->input)));
+  return parts;
+}
+
+int CheckCommand(int argc, char** argv) {
+  JobCheckOptions options;
+  FlagSet set("worker check",
+              "Says what a job, a JobSpec's bytes on standard input, needs on "
+              "this host; `ringctl doctor JOB_FILE` runs it.");
+  set.Add({.name = "world_size", .help = "Ranks of the job.", .min = 1},
+          &options.world_size);
+  set.Add({.name = "ranks_on_host", .help = "Those on this host.", .min = 1},
+          &options.ranks_on_host);
+  set.Add({.name = "on_gpu", .help = "They compute on GPUs."},
+          &options.has_accelerator);
+  if (const auto code = set.ParseCommandLine(argc, argv); code.has_value())
+    return static_cast<int>(*code);
+  const absl::Status status = RunCheck(options);
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return static_cast<int>(ExitCodeOf(status));
+}
+
+}  // namespace ringmaster
