@@ -10,8 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/rpc/listen_error.h"
+#include "common/rpc/listen.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 #include "common/transport/socket_address.h"
 
 namespace ringmaster {
@@ -19,17 +20,61 @@ namespace {
 
 // Scrapes at once; a further one waits.
 constexpr size_t kThreads = 2;
+// Connections that wait for a thread. Further ones wait in the kernel, where
+// they take none of the process's descriptors.
+constexpr int kMaxQueued = 8;
 // A client that sends or takes nothing may hold up a thread, and so the
 // server's end, for this long.
 constexpr time_t kIdleSeconds = 1;
 // Version 0.0.4 of the text format:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr int kServiceUnavailable = 503;
 
 // As gRPC's servers: a port in TIME_WAIT is no obstacle, one that is in use is.
 void SetSocketOptions(socket_t socket) {
   const int yes = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+}
+
+// Threads that let the listener wait while too many connections wait for them.
+class BoundedPool final : public httplib::ThreadPool {
+ public:
+  BoundedPool() : ThreadPool(kThreads) {}
+
+  void enqueue(std::function<void()> task) override {
+    {
+      MutexLock lock(mutex_);
+      // Not for long: kIdleSeconds bound each task.
+      while (queued_ >= kMaxQueued) room_.Wait(mutex_);
+      ++queued_;
+    }
+    ThreadPool::enqueue([this, task = std::move(task)] {
+      {
+        MutexLock lock(mutex_);
+        --queued_;
+      }
+      room_.NotifyOne();
+      task();
+    });
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar room_;
+  int queued_ GUARDED_BY(mutex_) = 0;
+};
+
+void Serve(const char* path, MetricsServer::Probe probe,
+           httplib::Server& server) {
+  server.Get(path, [probe = std::move(probe)](const httplib::Request&,
+                                              httplib::Response& answer) {
+    const absl::Status status = probe();
+    if (!status.ok()) answer.status = kServiceUnavailable;
+    answer.set_content(
+        status.ok() ? "ok\n" : absl::StrCat(status.message(), "\n"),
+        "text/plain; charset=utf-8");
+  });
 }
 
 }  // namespace
@@ -41,7 +86,7 @@ struct MetricsServer::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    const HostPort& address, Collect collect) {
+    const HostPort& address, Collect collect, Probe is_live, Probe is_ready) {
   // As the other servers here, it listens on the first address of a name.
   const absl::StatusOr<std::vector<SocketAddress>> resolved =
       Resolve(address.ToString());
@@ -54,7 +99,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
                    ParseHostPort(resolved->front().ToString()));
   auto impl = std::make_unique<Impl>();
   httplib::Server& server = impl->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.new_task_queue = [] { return new BoundedPool(); };
   server.set_socket_options(SetSocketOptions);
   server.set_read_timeout(kIdleSeconds);
   server.set_write_timeout(kIdleSeconds);
@@ -68,6 +113,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
                collect(page);
                answer.set_content(page.Text(), kTextFormat);
              });
+  Serve("/healthz", std::move(is_live), server);
+  Serve("/readyz", std::move(is_ready), server);
   if (listening.port == 0) {
     listening.port = server.bind_to_any_port(listening.host);
     if (listening.port <= 0) return CannotListen(address);

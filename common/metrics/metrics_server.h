@@ -1,11 +1,12 @@
-// MetricsServer lets Prometheus read a process's metrics: GET /metrics over
-// HTTP, in clear text.
+// MetricsServer lets Prometheus read a process's metrics, and probes its
+// health: GET /metrics, /healthz and /readyz over HTTP, in clear text.
 #ifndef RINGMASTER_COMMON_METRICS_METRICS_SERVER_H_
 #define RINGMASTER_COMMON_METRICS_METRICS_SERVER_H_
 
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/address.h"
 #include "common/metrics/metric_page.h"
@@ -18,11 +19,16 @@ class MetricsServer {
   // Fills the page that a scrape gets; called on threads of the server, several
   // at once, until the server is destroyed.
   using Collect = std::function<void(MetricPage& page)>;
+  // The answer to a probe: "ok", or 503 with the error's message. Called as
+  // Collect is.
+  using Probe = std::function<absl::Status()>;
 
   // Listens on `address` (port 0: any free one).
   //   FAILED_PRECONDITION  cannot listen there
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
-      const HostPort& address, Collect collect);
+      const HostPort& address, Collect collect,
+      Probe is_live = [] { return absl::OkStatus(); },
+      Probe is_ready = [] { return absl::OkStatus(); });
   // Waits for the scrapes under way.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

@@ -83,6 +83,22 @@ TEST(MetricsServer, AnswersEachScrapeAnew) {
   EXPECT_EQ(elsewhere->status, 404);
 }
 
+TEST(MetricsServer, AnswersProbesAndSaysWhatIsWrong) {
+  const auto server = MetricsServer::Start(
+      {"127.0.0.1", 0}, [](MetricPage&) {}, [] { return absl::OkStatus(); },
+      [] { return absl::UnavailableError("journal /x: the disk hangs"); });
+  ASSERT_TRUE(server.ok()) << server.status();
+  httplib::Client prober("127.0.0.1", (*server)->address().port);
+  const httplib::Result live = prober.Get("/healthz");
+  ASSERT_TRUE(live);
+  EXPECT_EQ(live->status, 200);
+  EXPECT_EQ(live->body, "ok\n");
+  const httplib::Result ready = prober.Get("/readyz");
+  ASSERT_TRUE(ready);
+  EXPECT_EQ(ready->status, 503);
+  EXPECT_EQ(ready->body, "journal /x: the disk hangs\n");
+}
+
 TEST(MetricsServer, EndsWhileAClientSaysNothing) {
   auto server = MetricsServer::Start({"127.0.0.1", 0}, [](MetricPage&) {});
   ASSERT_TRUE(server.ok()) << server.status();

@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
                               HealthServer::Start));
   }
   if (!flags.metrics_listen.empty()) {
+    const Monitoring* const self = monitoring.get();
     ASSIGN_OR_RETURN(monitoring->metrics_,
                      StartAt<MetricsServer>(
                          "--metrics_listen", flags.metrics_listen,
@@ -52,14 +53,34 @@ absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
                                 own = std::move(collect)](MetricPage& page) {
                                  AddProcessMetrics(name, page);
                                  own(page);
-                               });
+                               },
+                               [self] { return self->health().live; },
+                               [self] { return self->health().ready; });
                          }));
   }
   return monitoring;
 }
 
-void Monitoring::SetReady(bool is_ready) {
-  if (health_ != nullptr) health_->SetReady(is_ready);
+void Monitoring::Set(const Health& health) {
+  bool is_news = false;
+  {
+    MutexLock lock(mutex_);
+    is_news = health.live.code() != health_state_.live.code() ||
+              health.ready.code() != health_state_.ready.code();
+    health_state_ = health;
+  }
+  if (health_ != nullptr) health_->Set(health.live.ok(), health.ready.ok());
+  if (!is_news) return;
+  LogEvent(health.live.ok() ? LogLevel::kInfo : LogLevel::kError,
+           "monitoring.health",
+           {{"is_live", health.live.ok()},
+            {"is_ready", health.ready.ok()},
+            {"message", std::string(health.ready.message())}});
+}
+
+Health Monitoring::health() const {
+  MutexLock lock(mutex_);
+  return health_state_;
 }
 
 }  // namespace ringmaster

@@ -1,6 +1,7 @@
 // Monitoring is what a long-running program reports about itself: metrics for
 // Prometheus and health for probes. Both are in clear text, each on a port of
-// its own, and only if a flag asks for it.
+// its own, and only if a flag asks for it; the port of metrics answers probes
+// too.
 #ifndef RINGMASTER_COMMON_PROGRAM_MONITORING_H_
 #define RINGMASTER_COMMON_PROGRAM_MONITORING_H_
 
@@ -9,8 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "common/metrics/metrics_server.h"
+#include "common/program/health.h"
 #include "common/program/program_flags.h"
 #include "common/rpc/health_server.h"
+#include "common/sync/mutex.h"
 
 namespace ringmaster {
 
@@ -28,12 +31,19 @@ class Monitoring {
   Monitoring(const Monitoring&) = delete;
   Monitoring& operator=(const Monitoring&) = delete;
 
-  // Not ready before the first call.
-  void SetReady(bool is_ready);
+  // The answer to every probe from now on, and a line of the log if it differs
+  // from the last one. Before the first call the program is alive, and not
+  // ready.
+  void Set(const Health& health) EXCLUDES(mutex_);
 
  private:
   Monitoring() = default;
 
+  [[nodiscard]] Health health() const EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  Health health_state_ GUARDED_BY(mutex_) = {
+      .live = absl::OkStatus(), .ready = absl::UnavailableError("starts")};
   std::unique_ptr<HealthServer> health_;    // null: not served
   std::unique_ptr<MetricsServer> metrics_;  // null: not served
 };

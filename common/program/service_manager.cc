@@ -75,39 +75,14 @@ void ServiceManager::Send(std::string_view message) const {
   }
 }
 
-std::unique_ptr<Watchdog> ServiceManager::Watch(
+std::unique_ptr<PeriodicThread> ServiceManager::Watch(
     Clock& clock, std::function<bool(absl::Duration patience)> is_alive) const {
   if (socket_.empty() || interval_ == absl::InfiniteDuration()) return nullptr;
-  return std::make_unique<Watchdog>(*this, clock, std::move(is_alive));
-}
-
-Watchdog::Watchdog(const ServiceManager& manager, Clock& clock,
-                   std::function<bool(absl::Duration patience)> is_alive)
-    : manager_(manager),
-      clock_(clock),
-      is_alive_(std::move(is_alive)),
-      thread_([this] { Run(); }) {}
-
-Watchdog::~Watchdog() {
-  {
-    MutexLock lock(mutex_);
-    is_stopped_ = true;
-    stopped_.NotifyAll();
-  }
-  thread_.join();
-}
-
-void Watchdog::Run() {
-  const absl::Duration period = manager_.interval_ / 3;
-  MonotonicTime next = clock_.Now();
-  while (true) {
-    if (is_alive_(period)) manager_.Send("WATCHDOG=1");
-    next = next + period;
-    MutexLock lock(mutex_);
-    while (!is_stopped_ && stopped_.WaitUntil(mutex_, clock_, next)) {
-    }
-    if (is_stopped_) return;
-  }
+  const absl::Duration period = interval_ / 3;
+  return std::make_unique<PeriodicThread>(
+      clock, period, [manager = *this, period, is_alive = std::move(is_alive)] {
+        if (is_alive(period)) manager.Send("WATCHDOG=1");
+      });
 }
 
 }  // namespace ringmaster

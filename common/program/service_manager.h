@@ -12,16 +12,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "common/sync/mutex.h"
+#include "common/sync/periodic_thread.h"
 
 namespace ringmaster {
-
-class Watchdog;
 
 class ServiceManager {
  public:
@@ -41,12 +38,11 @@ class ServiceManager {
   // on a thread of its own and gets a third of an interval. Null if there is no
   // watchdog. The clock and everything that `is_alive` uses must outlive the
   // result.
-  [[nodiscard]] std::unique_ptr<Watchdog> Watch(
+  [[nodiscard]] std::unique_ptr<PeriodicThread> Watch(
       Clock& clock,
       std::function<bool(absl::Duration patience)> is_alive) const;
 
  private:
-  friend class Watchdog;
   ServiceManager(std::string socket, absl::Duration interval)
       : socket_(std::move(socket)), interval_(interval) {}
 
@@ -54,27 +50,6 @@ class ServiceManager {
 
   std::string socket_;       // a path; "@" begins an abstract one; empty: none
   absl::Duration interval_;  // infinite: no watchdog
-};
-
-// See ServiceManager::Watch.
-class Watchdog {
- public:
-  Watchdog(const ServiceManager& manager, Clock& clock,
-           std::function<bool(absl::Duration patience)> is_alive);
-  ~Watchdog();
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
- private:
-  void Run();
-
-  const ServiceManager manager_;
-  Clock& clock_;
-  const std::function<bool(absl::Duration)> is_alive_;
-  Mutex mutex_;
-  CondVar stopped_;
-  bool is_stopped_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
 };
 
 }  // namespace ringmaster

@@ -19,6 +19,12 @@ namespace {
 constexpr int kServerKeepaliveTimeMs = 10'000;
 constexpr int kServerKeepaliveTimeoutMs = 5'000;
 
+// A connection that has not finished TLS' and HTTP/2's handshakes by then is
+// closed; gRPC would wait for two minutes. So is one without any call for a
+// minute: clients connect again when they have one.
+constexpr int kServerHandshakeTimeoutMs = 10'000;
+constexpr int kServerIdleTimeoutMs = 60'000;
+
 constexpr int kInitialReconnectMs = 100;
 constexpr int kMaxReconnectMs = 1'000;
 // Despite its name, how long one attempt to connect may take; 20 s by default,
@@ -100,6 +106,10 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
                              kServerKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             kServerHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             kServerIdleTimeoutMs);
   // Half of what clients keep to: timers that fire early are no strikes.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

@@ -9,16 +9,24 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/listen_error.h"
+#include "common/status/status_macros.h"
 
 namespace ringmaster {
+namespace {
+
+// Connections at once.
+constexpr int kMaxProbes = 16;
+
+}  // namespace
 
 struct HealthServer::Impl {
   // gRPC's health service has no thread of its own; a server without any other
   // service would not start. All methods of this one are UNIMPLEMENTED.
   grpc::CallbackGenericService nothing;
-  HostPort address;
+  std::unique_ptr<Acceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -26,6 +34,7 @@ HealthServer::HealthServer(std::unique_ptr<Impl> impl)
     : impl_(std::move(impl)) {}
 
 HealthServer::~HealthServer() {
+  impl_->acceptor->Stop();
   // Watches would hold it up.
   impl_->server->Shutdown(std::chrono::system_clock::now());
 }
@@ -34,26 +43,29 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
     const HostPort& address) {
   grpc::EnableDefaultHealthCheckService(true);
   auto impl = std::make_unique<Impl>();
-  impl->address = address;
+  ASSIGN_OR_RETURN(impl->acceptor, Acceptor::Listen(address, kMaxProbes));
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
-  builder.AddListeningPort(address.ToString(),
-                           grpc::InsecureServerCredentials(),
-                           &impl->address.port);
+  impl->acceptor->AddTo(builder, grpc::InsecureServerCredentials());
   builder.RegisterCallbackGenericService(&impl->nothing);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || impl->address.port == 0)
-    return CannotListen(address);
+  if (impl->server == nullptr)
+    return absl::InternalError("gRPC did not start a server");
+  impl->acceptor->Start();
   std::unique_ptr<HealthServer> health(new HealthServer(std::move(impl)));
-  health->SetReady(false);
+  health->Set(/*is_live=*/true, /*is_ready=*/false);
   return health;
 }
 
-void HealthServer::SetReady(bool is_ready) {
-  impl_->server->GetHealthCheckService()->SetServingStatus(kReadyService,
-                                                           is_ready);
+void HealthServer::Set(bool is_live, bool is_ready) {
+  grpc::HealthCheckServiceInterface& service =
+      *impl_->server->GetHealthCheckService();
+  service.SetServingStatus("", is_live);
+  service.SetServingStatus(kReadyService, is_ready);
 }
 
-const HostPort& HealthServer::address() const { return impl_->address; }
+const HostPort& HealthServer::address() const {
+  return impl_->acceptor->address();
+}
 
 }  // namespace ringmaster

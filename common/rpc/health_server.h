@@ -22,8 +22,8 @@ inline constexpr char kReadyService[] = "ready";
 // Thread-safe. Free of gRPC's headers.
 class HealthServer {
  public:
-  // Listens on `address` (port 0: any free one). It lives from now on, and is
-  // not ready yet.
+  // Listens on `address` (port 0: any free one). The process is alive, and not
+  // ready, until Set says otherwise.
   //   FAILED_PRECONDITION  cannot listen there
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<HealthServer>> Start(
       const HostPort& address);
@@ -31,7 +31,7 @@ class HealthServer {
   HealthServer(const HealthServer&) = delete;
   HealthServer& operator=(const HealthServer&) = delete;
 
-  void SetReady(bool is_ready);
+  void Set(bool is_live, bool is_ready);
 
   // The address that it listens on, with the chosen port.
   [[nodiscard]] const HostPort& address() const;

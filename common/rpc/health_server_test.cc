@@ -36,16 +36,18 @@ Answer Check(const HealthServer& server, const std::string& service) {
   return Call(server, "/grpc.health.v1.Health/Check", HealthRequest(service));
 }
 
-TEST(HealthServer, LivesAtOnceAndIsReadyWhenTold) {
+TEST(HealthServer, LivesAtOnceAndThenSaysWhatItIsTold) {
   const auto server = HealthServer::Start({"127.0.0.1", 0});
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_EQ(Check(**server, "").bytes, kServing);
   EXPECT_EQ(Check(**server, kReadyService).bytes, kNotServing);
-  (*server)->SetReady(true);
+  (*server)->Set(true, true);
   EXPECT_EQ(Check(**server, kReadyService).bytes, kServing);
-  (*server)->SetReady(false);
+  (*server)->Set(true, false);
   EXPECT_EQ(Check(**server, kReadyService).bytes, kNotServing);
   EXPECT_EQ(Check(**server, "").bytes, kServing);
+  (*server)->Set(false, false);
+  EXPECT_EQ(Check(**server, "").bytes, kNotServing);
 }
 
 TEST(HealthServer, HasNothingElse) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "common/credentials/credentials.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/program/health.h"
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/program/service_manager.h"
@@ -28,6 +30,7 @@
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/sync/periodic_thread.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/rpc/metrics.h"
@@ -215,8 +218,10 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   RuntimeMetrics metrics(*runtime);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Monitoring> monitoring,
-      Monitoring::Start(line.monitoring, "coordinator",
-                        [&](MetricPage& page) { metrics.AddTo(page); }));
+      Monitoring::Start(line.monitoring, "coordinator", [&](MetricPage& page) {
+        metrics.AddTo(page);
+        server->AddMetrics(page);
+      }));
   RETURN_IF_ERROR(WritePortFile(line.port_file, server->address().port));
   LogEvent(LogLevel::kInfo, "coordinator.listening",
            {{"address", server->address().ToString()},
@@ -224,19 +229,25 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
             {"times", config.Times()},
             {"pid", getpid()},
             {"version", kVersion}});
-  monitoring->SetReady(true);
   service.Ready(absl::StrCat("listens on ", server->address().ToString()));
-  const std::unique_ptr<Watchdog> watchdog = service.Watch(
+  const std::unique_ptr<PeriodicThread> watchdog = service.Watch(
       Clock::Real(),
       [&](absl::Duration patience) { return runtime->Answers(patience); });
+  std::optional<PeriodicThread> health_check(
+      std::in_place, Clock::Real(), kHealthInterval, [&] {
+        const Health health = runtime->CheckHealth(kHealthPatience);
+        monitoring->Set(health);
+        server->SetServing(health.live.ok());
+      });
 
   int signal = 0;
   sigwait(&signals, &signal);
   LogEvent(LogLevel::kInfo, "coordinator.stopping",
            {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   service.Stopping();
-  monitoring->SetReady(false);
   server->AnnounceShutdown();
+  health_check.reset();
+  monitoring->Set({.ready = absl::UnavailableError("is about to end")});
   AwaitSignal(signals, line.shutdown_delay);
   runtime->Shutdown();
   server->Shutdown(kShutdownGrace);
@@ -262,7 +273,9 @@ int Main(int argc, char** argv) {
                 "directory.");
   AddServiceFlags(flags, line);
   AddCredentialsFlags(flags, line.credentials);
-  AddMonitoringFlags("serves, and is not about to end", flags, line.monitoring);
+  AddMonitoringFlags(
+      "serves, its journal can be written, and it is not about to end", flags,
+      line.monitoring);
   AddProgramFlags(flags, line.program);
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);

@@ -18,11 +18,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/config/version.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/plan/collective_costs.h"
+#include "common/program/health.h"
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/program/service_manager.h"
@@ -31,6 +33,7 @@
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/sync/periodic_thread.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
 #include "worker/agent/rpc/worker_identity.h"
@@ -161,6 +164,17 @@ absl::StatusOr<MonitoringFlags> MonitoringOfSlot(const MonitoringFlags& flags,
   return own;
 }
 
+Health CheckHealth(Agent& agent, bool is_attached) {
+  if (!agent.Answers(kHealthPatience)) {
+    return Health::Stuck(absl::DeadlineExceededError(
+        absl::StrCat("the agent's thread has not answered for ",
+                     absl::FormatDuration(kHealthPatience))));
+  }
+  if (is_attached) return {};
+  return {.ready =
+              absl::UnavailableError("has no session with the coordinator")};
+}
+
 // Runs one member in this process.
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                  const WorkerFlags& flags, int slot,
@@ -194,9 +208,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
         page.AddSamples(runner->metrics());
       }));
   AgentOptions options;
-  options.on_attached = [&is_attached, &monitoring](bool attached) {
+  options.on_attached = [&is_attached](bool attached) {
     is_attached.store(attached);
-    monitoring->SetReady(attached);
   };
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
@@ -228,11 +241,15 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
     agent.Terminate(SignalName(signal));
   });
   service.Ready(absl::StrCat("works for coordinator ", flags.coordinator));
-  std::unique_ptr<Watchdog> watchdog = service.Watch(
+  std::unique_ptr<PeriodicThread> watchdog = service.Watch(
       Clock::Real(),
       [&agent](absl::Duration patience) { return agent.Answers(patience); });
+  std::optional<PeriodicThread> health_check(
+      std::in_place, Clock::Real(), kHealthInterval,
+      [&] { monitoring->Set(CheckHealth(agent, is_attached.load())); });
   const Agent::End end = agent.AwaitEnd();
   watchdog.reset();
+  health_check.reset();
   const bool is_wanted =
       end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
   LogEvent(
@@ -269,7 +286,7 @@ absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
   }
   service.Ready(absl::StrCat("watches over ", flags.slots, " slots"));
   Supervisor supervisor(Clock::Real(), std::move(options));
-  const std::unique_ptr<Watchdog> watchdog = service.Watch(
+  const std::unique_ptr<PeriodicThread> watchdog = service.Watch(
       Clock::Real(),
       [&supervisor](absl::Duration) { return supervisor.IsTurning(); });
   return supervisor.Run();

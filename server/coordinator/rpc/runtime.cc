@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
+#include <memory>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -284,6 +286,27 @@ void CoordinatorRuntime::WatchJob(std::string job,
         publisher_.AddJobWatcher(watcher, core_->state(), **found);
       });
   if (!status.ok()) watcher->End(status);
+}
+
+// ---- Health.
+
+Health CoordinatorRuntime::CheckHealth(absl::Duration patience) {
+  // The answer may come when nobody waits any more.
+  auto answer = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> fault = answer->get_future();
+  const bool is_posted = executor_.PostUrgent([this, answer] {
+    answer->set_value(JournalFault(core_->state(), View().journal_wait));
+  });
+  if (!is_posted || fault.wait_for(absl::ToChronoMilliseconds(patience)) !=
+                        std::future_status::ready) {
+    return Health::Stuck(absl::DeadlineExceededError(
+        absl::StrCat("the coordinator's thread has not answered for ",
+                     absl::FormatDuration(patience))));
+  }
+  const std::string text = fault.get();
+  if (text.empty()) return {};
+  return {.ready = absl::UnavailableError(absl::StrCat(
+              "journal ", options_.state_dir, "/", kJournalFile, ": ", text))};
 }
 
 // ---- The core.

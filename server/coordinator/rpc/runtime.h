@@ -33,6 +33,7 @@
 #include "common/clock/clock.h"
 #include "common/executor/serial_executor.h"
 #include "common/plan/topology.h"
+#include "common/program/health.h"
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/core/state/action.h"
 #include "server/coordinator/core/state/config.h"
@@ -129,6 +130,10 @@ class CoordinatorRuntime {
   [[nodiscard]] bool Answers(absl::Duration patience) {
     return executor_.Answers(patience);
   }
+  // Health for probes, by the executor's own answer within `patience`. It is
+  // ready while decisions become durable; otherwise the journal's file and its
+  // fault are the reason. Do not call it from a callback.
+  [[nodiscard]] Health CheckHealth(absl::Duration patience);
 
   // ---- The end.
 

@@ -491,6 +491,42 @@ TEST_F(RuntimeTest, AWatchIsToldOfADiskThatHangs) {
   EXPECT_TRUE(Becomes([&] { return watcher->JournalError().empty(); }));
 }
 
+TEST_F(RuntimeTest, HealthIsTheCoresAndNamesADiskThatHangs) {
+  Health health = runtime_->CheckHealth(absl::Seconds(30));
+  EXPECT_TRUE(health.live.ok()) << health.live;
+  EXPECT_TRUE(health.ready.ok()) << health.ready;
+
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  std::future<absl::StatusOr<std::string>> submitted =
+      std::async(std::launch::async, [this] { return Submit(1); });
+  EXPECT_TRUE(
+      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  clock_.Advance(absl::Seconds(3));
+  health = runtime_->CheckHealth(absl::Seconds(30));
+  EXPECT_TRUE(health.live.ok()) << health.live;
+  EXPECT_THAT(
+      std::string(health.ready.message()),
+      HasSubstr("/journal.sqlite3: a decision has waited 3s for the disk"));
+  FailPoint::DisarmAll();
+  EXPECT_TRUE(submitted.get().ok());
+  EXPECT_TRUE(runtime_->CheckHealth(absl::Seconds(30)).ready.ok());
+
+  std::promise<void> began;
+  std::promise<void> may_return;
+  ASSERT_TRUE(runtime_
+                  ->Ask([&](const CoordinatorView&) {
+                    began.set_value();
+                    may_return.get_future().wait();
+                  })
+                  .ok());
+  began.get_future().wait();
+  health = runtime_->CheckHealth(absl::Milliseconds(10));
+  EXPECT_EQ(health.live.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(health.ready.ok());
+  may_return.set_value();
+  EXPECT_TRUE(runtime_->CheckHealth(absl::Seconds(30)).live.ok());
+}
+
 TEST_F(RuntimeTest, TheJournalKeepsAsManyEndedJobsAsTheState) {
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<std::string> job = Submit(1);

@@ -8,24 +8,27 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/listen_error.h"
+#include "common/status/status_macros.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/services.h"
 
 namespace ringmaster::coordinator {
 
 struct CoordinatorServer::Impl {
-  explicit Impl(CoordinatorRuntime& runtime)
-      : coordinator_service(runtime),
+  Impl(CoordinatorRuntime& runtime, std::unique_ptr<Acceptor> listening)
+      : acceptor(std::move(listening)),
+        coordinator_service(runtime, *acceptor),
         job_service(runtime),
         status_service(runtime) {}
 
+  const std::unique_ptr<Acceptor> acceptor;
   CoordinatorServiceImpl coordinator_service;
   JobServiceImpl job_service;
   StatusServiceImpl status_service;
-  HostPort address;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -38,39 +41,61 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   // Both work on servers that are built later.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto impl = std::make_unique<Impl>(runtime);
-  impl->address = address;
+  ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
+                   Acceptor::Listen(address));
+  auto impl = std::make_unique<Impl>(runtime, std::move(acceptor));
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
-  builder.AddListeningPort(address.ToString(), std::move(credentials),
-                           &impl->address.port);
+  impl->acceptor->AddTo(builder, std::move(credentials));
   builder.RegisterService(&impl->coordinator_service);
   builder.RegisterService(&impl->job_service);
   builder.RegisterService(&impl->status_service);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || impl->address.port == 0) {
-    return CannotListen(address);
-  }
-  grpc::HealthCheckServiceInterface& health =
-      *impl->server->GetHealthCheckService();
-  for (const char* service : {v1::CoordinatorService::service_full_name(),
-                              v1::JobService::service_full_name(),
-                              v1::StatusService::service_full_name()}) {
-    health.SetServingStatus(service, true);
-  }
-  return std::unique_ptr<CoordinatorServer>(
+  if (impl->server == nullptr)
+    return absl::InternalError("gRPC did not start a server");
+  std::unique_ptr<CoordinatorServer> server(
       new CoordinatorServer(std::move(impl)));
+  server->SetServing(true);
+  server->impl_->acceptor->Start();
+  return server;
 }
 
 CoordinatorServer::~CoordinatorServer() { Shutdown(absl::ZeroDuration()); }
 
-const HostPort& CoordinatorServer::address() const { return impl_->address; }
+const HostPort& CoordinatorServer::address() const {
+  return impl_->acceptor->address();
+}
+
+void CoordinatorServer::AddMetrics(MetricPage& page) const {
+  const ConnectionCounts counts = impl_->acceptor->counts();
+  const auto add = [&page](const char* kind, int64_t count) {
+    page.AddGauge("ringmaster_coordinator_connections",
+                  "Open connections: of workers with a session, and others.",
+                  static_cast<double>(count), {{"kind", kind}});
+  };
+  add("session", counts.members);
+  add("other", counts.strangers);
+  page.AddCounter("ringmaster_coordinator_connections_dropped_total",
+                  "Connections that were closed to make room for others.",
+                  static_cast<double>(counts.dropped));
+}
+
+void CoordinatorServer::SetServing(bool is_serving) {
+  grpc::HealthCheckServiceInterface& health =
+      *impl_->server->GetHealthCheckService();
+  for (const char* service : {"", v1::CoordinatorService::service_full_name(),
+                              v1::JobService::service_full_name(),
+                              v1::StatusService::service_full_name()}) {
+    health.SetServingStatus(service, is_serving);
+  }
+}
 
 void CoordinatorServer::AnnounceShutdown() {
   impl_->server->GetHealthCheckService()->Shutdown();
 }
 
 void CoordinatorServer::Shutdown(absl::Duration grace) {
+  impl_->acceptor->Stop();
   impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + grace));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/address.h"
+#include "common/metrics/metric_page.h"
 
 namespace grpc {
 class ServerCredentials;
@@ -36,6 +37,12 @@ class CoordinatorServer {
 
   // Where it listens, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
+
+  // Adds the figures of its connections. Any thread.
+  void AddMetrics(MetricPage& page) const;
+
+  // The answer of health for every service.
+  void SetServing(bool is_serving);
 
   // From now on health reports NOT_SERVING for every service, while calls
   // continue as before, so that load balancers and probes turn away first.

@@ -75,7 +75,7 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
 
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>*
 CoordinatorServiceImpl::Session(grpc::CallbackServerContext* context) {
-  return SessionReactor::Start(context, runtime_);
+  return SessionReactor::Start(context, runtime_, acceptor_);
 }
 
 grpc::ServerUnaryReactor* CoordinatorServiceImpl::ListMembers(

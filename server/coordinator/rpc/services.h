@@ -8,6 +8,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include "common/rpc/acceptor.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
@@ -18,8 +19,9 @@ namespace ringmaster::coordinator {
 class CoordinatorServiceImpl final
     : public v1::CoordinatorService::CallbackService {
  public:
-  explicit CoordinatorServiceImpl(CoordinatorRuntime& runtime)
-      : runtime_(runtime) {}
+  // `acceptor` is the server's, and learns whose connections have a session.
+  CoordinatorServiceImpl(CoordinatorRuntime& runtime, Acceptor& acceptor)
+      : runtime_(runtime), acceptor_(acceptor) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -30,6 +32,7 @@ class CoordinatorServiceImpl final
 
  private:
   CoordinatorRuntime& runtime_;
+  Acceptor& acceptor_;
 };
 
 class JobServiceImpl final : public v1::JobService::CallbackService {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point_set.h"
 #include "common/rpc/grpc_status.h"
-#include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/session_message.h"
 
 namespace ringmaster::coordinator {
@@ -53,9 +52,10 @@ FailPointSet& SendPoints() {
 }  // namespace
 
 SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
-                                      CoordinatorRuntime& runtime) {
+                                      CoordinatorRuntime& runtime,
+                                      Acceptor& acceptor) {
   const std::shared_ptr<SessionReactor> reactor(
-      new SessionReactor(context, runtime, HostOfPeer(context->peer())));
+      new SessionReactor(context, runtime, acceptor, context->peer()));
   reactor->self_ = reactor;
   // Before the first read, so that the runtime hears of the session before its
   // messages.
@@ -103,6 +103,10 @@ void SessionReactor::Send(v1::SessionResponse message) {
   {
     MutexLock lock(mutex_);
     if (end_.has_value()) return;
+    if (message.has_welcome() && !is_done_ && !is_admitted_) {
+      is_admitted_ = true;
+      acceptor_.Admit(peer_);
+    }
     is_full = queue_.size() >= kMaxQueuedMessages;
     if (!is_full) queue_.push_back(std::move(message));
   }
@@ -173,6 +177,11 @@ void SessionReactor::ReportEnd(const std::string& detail) {
 // The first to notice a broken connection while no read is under way.
 void SessionReactor::OnCancel() { ReportEnd("connection lost"); }
 
-void SessionReactor::OnDone() { const auto self = std::move(self_); }
+void SessionReactor::OnDone() {
+  const auto self = std::move(self_);
+  MutexLock lock(mutex_);
+  is_done_ = true;
+  if (is_admitted_) acceptor_.Dismiss(peer_);
+}
 
 }  // namespace ringmaster::coordinator

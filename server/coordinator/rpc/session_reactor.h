@@ -9,10 +9,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "common/rpc/acceptor.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
+#include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/session_stream.h"
 
@@ -28,10 +31,10 @@ class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>,
       public SessionStream {
  public:
-  // Starts the session of `context`'s call with `runtime`, which outlives the
-  // server. gRPC owns the result.
+  // Starts the session of `context`'s call with `runtime`; both it and
+  // `acceptor` outlive the server. gRPC owns the result.
   static SessionReactor* Start(grpc::CallbackServerContext* context,
-                               CoordinatorRuntime& runtime);
+                               CoordinatorRuntime& runtime, Acceptor& acceptor);
 
   void Send(v1::SessionResponse message) override EXCLUDES(mutex_);
   void Close(const absl::Status& status) override EXCLUDES(mutex_);
@@ -39,15 +42,18 @@ class SessionReactor final
 
  private:
   SessionReactor(grpc::CallbackServerContext* context,
-                 CoordinatorRuntime& runtime, std::string observed_host)
+                 CoordinatorRuntime& runtime, Acceptor& acceptor,
+                 std::string peer)
       : context_(context),
         runtime_(runtime),
-        observed_host_(std::move(observed_host)) {}
+        acceptor_(acceptor),
+        peer_(std::move(peer)),
+        observed_host_(HostOfPeer(peer_)) {}
 
   void OnReadDone(bool ok) override EXCLUDES(mutex_);
   void OnWriteDone(bool ok) override EXCLUDES(mutex_);
   void OnCancel() override EXCLUDES(mutex_);
-  void OnDone() override;
+  void OnDone() override EXCLUDES(mutex_);
 
   // Starts the next write, or finishes, if it is time.
   void Advance() EXCLUDES(mutex_);
@@ -58,6 +64,8 @@ class SessionReactor final
 
   grpc::CallbackServerContext* const context_;
   CoordinatorRuntime& runtime_;
+  Acceptor& acceptor_;
+  const std::string peer_;
   const std::string observed_host_;
   SessionId id_ = 0;
   // Until OnDone.
@@ -73,6 +81,9 @@ class SessionReactor final
   bool is_writing_ GUARDED_BY(mutex_) = false;
   bool is_finished_ GUARDED_BY(mutex_) = false;
   bool is_end_reported_ GUARDED_BY(mutex_) = false;
+  // Its connection counts as a member's from the welcome to OnDone.
+  bool is_admitted_ GUARDED_BY(mutex_) = false;
+  bool is_done_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ringmaster::coordinator

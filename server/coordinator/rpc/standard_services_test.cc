@@ -48,6 +48,19 @@ TEST_F(StandardServicesTest, HealthKnowsEachServiceAndTheWhole) {
   EXPECT_EQ(unknown.Finish().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(StandardServicesTest, HealthSaysWhetherTheCoreAnswers) {
+  const auto answer = [this] {
+    RawStream check(NewChannel(), "/grpc.health.v1.Health/Check");
+    check.Write(HealthRequest(""));
+    check.WritesDone();
+    return check.Read();
+  };
+  server_->SetServing(false);
+  EXPECT_EQ(answer(), kNotServing);
+  server_->SetServing(true);
+  EXPECT_EQ(answer(), kServing);
+}
+
 TEST_F(StandardServicesTest, HealthSaysNotServingBeforeTheEnd) {
   RawStream watch(NewChannel(), "/grpc.health.v1.Health/Watch");
   watch.Write(HealthRequest("ringmaster.v1.JobService"));

@@ -9,8 +9,10 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/listen_error.h"
+#include "common/status/status_macros.h"
 #include "worker/parameter_server/rpc/parameter_service.h"
 
 namespace ringmaster {
@@ -18,8 +20,8 @@ namespace ringmaster {
 struct ParameterEndpoint::Impl {
   Impl(ParameterStore& store, Clock& clock) : service(store, clock) {}
 
+  std::unique_ptr<Acceptor> acceptor;
   ParameterServiceImpl service;
-  HostPort address;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -33,25 +35,28 @@ absl::StatusOr<std::unique_ptr<ParameterEndpoint>> ParameterEndpoint::Start(
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto impl = std::make_unique<Impl>(store, clock);
-  impl->address = address;
+  ASSIGN_OR_RETURN(impl->acceptor, Acceptor::Listen(address));
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
-  builder.AddListeningPort(address.ToString(), std::move(credentials),
-                           &impl->address.port);
+  impl->acceptor->AddTo(builder, std::move(credentials));
   builder.RegisterService(&impl->service);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || impl->address.port == 0)
-    return CannotListen(address);
+  if (impl->server == nullptr)
+    return absl::InternalError("gRPC did not start a server");
   impl->server->GetHealthCheckService()->SetServingStatus(
       v1::ParameterService::service_full_name(), true);
+  impl->acceptor->Start();
   return std::unique_ptr<ParameterEndpoint>(
       new ParameterEndpoint(std::move(impl)));
 }
 
 ParameterEndpoint::~ParameterEndpoint() {
+  impl_->acceptor->Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now());
 }
 
-const HostPort& ParameterEndpoint::address() const { return impl_->address; }
+const HostPort& ParameterEndpoint::address() const {
+  return impl_->acceptor->address();
+}
 
 }  // namespace ringmaster
