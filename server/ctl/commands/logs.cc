@@ -25,13 +25,16 @@ v1::LogSeverity LeastSeverity(const std::string& name) {
   return name == "debug" ? v1::LOG_SEVERITY_DEBUG : v1::LOG_SEVERITY_INFO;
 }
 
-absl::StatusOr<Target> TargetOf(Client& client, const std::string& text) {
+// `interruptions` are those of a job.
+absl::StatusOr<Target> TargetOf(Client& client, const std::string& text,
+                                int& interruptions) {
   if (text == kCoordinator) return Target{Target::Kind::kCoordinator, text};
   ASSIGN_OR_RETURN(Target target, FindTarget(client, text));
   if (target.kind != Target::Kind::kJob) return target;
   // By its id from here on: another job may get the name.
   ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(target.name));
   target.name = job.id();
+  interruptions = job.incidents_size();
   return target;
 }
 
@@ -56,6 +59,15 @@ class LogPrinter {
       : context_(context),
         has_names_(target.kind == Target::Kind::kJob),
         is_followed_(is_followed) {}
+
+  // Says whom nobody asks: members from before the last interruption.
+  void NoteEarlierMembers(int interruptions) {
+    if (interruptions == 0) return;
+    Note(
+        "only the job's members since its last interruption are asked; a "
+        "worker that left before is asked by its name, and one that has ended "
+        "keeps no lines (`ringctl events` says how it left)");
+  }
 
   void Print(const v1::GetLogsResponse& response) {
     for (const std::string& gap : LogGaps(response, read_)) Note(gap);
@@ -171,8 +183,9 @@ absl::StatusOr<int> RunLogs(const CommandContext& context,
                             const LogsOptions& options) {
   ASSIGN_OR_RETURN(const absl::Time since,
                    ParseSince(options.since, absl::Now()));
+  int interruptions = 0;
   ASSIGN_OR_RETURN(const Target target,
-                   TargetOf(context.client, options.target));
+                   TargetOf(context.client, options.target, interruptions));
   const v1::GetLogsRequest request = RequestFor(target, options, since);
   const absl::StatusOr<v1::GetLogsResponse> response =
       context.client.GetLogs(request);
@@ -182,6 +195,7 @@ absl::StatusOr<int> RunLogs(const CommandContext& context,
   }
   RETURN_IF_ERROR(response.status());
   LogPrinter printer(context, target, options.is_followed);
+  printer.NoteEarlierMembers(interruptions);
   if (response->logs().empty() && !options.is_followed) {
     if (target.kind != Target::Kind::kWorker ||
         context.format == OutputFormat::kJson)

@@ -108,6 +108,23 @@ TEST_F(LogsTest, SaysWhoseLinesAreMissingAndWhereTheyLie) {
       HasSubstr("error: job x-1: none of its members has sent its log"));
 }
 
+TEST_F(LogsTest, SaysThatMembersFromBeforeAnInterruptionAreNotAsked) {
+  v1::GetLogsResponse logs;
+  AddLine(1, "a", AddLog("w0", 1, logs));
+  coordinator_.SetLogs(logs);
+  v1::Job job;
+  job.set_id("x-1");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  coordinator_.SetJob(job);
+  EXPECT_THAT(RunThere({"logs", "x"}).error, IsEmpty());
+  job.add_incidents();
+  coordinator_.SetJob(job);
+  EXPECT_THAT(
+      RunThere({"logs", "x"}).error,
+      HasSubstr("note: only the job's members since its last interruption"));
+  EXPECT_THAT(RunThere({"logs", "worker/w0"}).error, IsEmpty());
+}
+
 TEST_F(LogsTest, AWorkerThatCannotAnswerIsAnErrorOfOneLine) {
   v1::GetLogsResponse logs;
   v1::MissingLog& gone = *logs.add_missing();
