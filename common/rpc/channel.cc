@@ -1,6 +1,7 @@
 #include "common/rpc/channel.h"
 
 #include <grpcpp/create_channel.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -24,6 +25,15 @@ constexpr int kServerKeepaliveTimeoutMs = 5'000;
 // minute: clients connect again when they have one.
 constexpr int kServerHandshakeTimeoutMs = 10'000;
 constexpr int kServerIdleTimeoutMs = 60'000;
+
+// What clients may cost a server. A worker has one call under way, ringctl a
+// few.
+constexpr int kMaxCallsOfAConnection = 100;
+// Memory of gRPC's own, for connections and messages under way; beyond it gRPC
+// ends calls.
+constexpr size_t kMaxServerMemoryBytes = 256 << 20;
+// Only reflection's calls block threads.
+constexpr int kMaxServerThreads = 32;
 
 constexpr int kInitialReconnectMs = 100;
 constexpr int kMaxReconnectMs = 1'000;
@@ -106,6 +116,11 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
                              kServerKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             kMaxCallsOfAConnection);
+  builder.SetResourceQuota(grpc::ResourceQuota("server")
+                               .Resize(kMaxServerMemoryBytes)
+                               .SetMaxThreads(kMaxServerThreads));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              kServerHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,

@@ -1,6 +1,7 @@
 // The `coordinator` binary: flags in, a served runtime, an exit code out.
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -26,6 +27,7 @@
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/program/service_manager.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -33,6 +35,7 @@
 #include "common/sync/periodic_thread.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/server.h"
@@ -53,6 +56,7 @@ struct CommandLine {
   int quarantine_faults = 3;
   bool takes_over = false;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
+  Limits limits;
   CredentialsOptions credentials;
   MonitoringFlags monitoring;
   ProgramFlags program;
@@ -137,6 +141,50 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
       &line.shutdown_delay);
 }
 
+// docs/operations.md lists them with all other bounds.
+void AddLimitFlags(FlagSet& flags, Limits& limits) {
+  flags.StartGroup("Limits (beyond them, one line says which was reached)");
+  flags.Add({.name = "max_queued_jobs",
+             .unit = "N",
+             .help = "Jobs that have not ended.",
+             .min = 1,
+             .max = 100'000},
+            &limits.queued_jobs);
+  flags.Add({.name = "max_sessions",
+             .unit = "N",
+             .help = "Workers and parameter servers in the pool. Fewer, if the "
+                     "limit of descriptors (ulimit -n) leaves no more.",
+             .min = 1,
+             .max = 100'000},
+            &limits.sessions);
+  flags.Add({.name = "max_watches",
+             .unit = "N",
+             .help = "Streams that follow a job or the status.",
+             .min = 1,
+             .max = 100'000},
+            &limits.watches);
+  flags.Add({.name = "max_waiting_calls",
+             .unit = "N",
+             .help = "Calls that wait for their turn, and as many that wait "
+                     "for the disk.",
+             .min = 1,
+             .max = 1'000'000},
+            &limits.waiting_calls);
+  flags.Add({.name = "max_events",
+             .unit = "N",
+             .help = "Events that are kept in memory; the oldest are dropped.",
+             .min = 100,
+             .max = 10'000'000},
+            &limits.events);
+  flags.Add({.name = "max_gatherings",
+             .unit = "N",
+             .help = "Questions to workers, for their logs and traces, under "
+                     "way at once.",
+             .min = 1,
+             .max = 10'000},
+            &limits.gatherings);
+}
+
 void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {
   flags.StartGroup("Credentials (PEM files)");
   flags.Add({.name = "tls_cert_file",
@@ -208,9 +256,14 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));
+  Limits limits = line.limits;
+  limits.sessions =
+      std::clamp(DescriptorShares::Now(Acceptor::kMaxStrangers).members, 1,
+                 limits.sessions);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<CoordinatorRuntime> runtime,
       CoordinatorRuntime::Start({.config = config,
+                                 .limits = limits,
                                  .state_dir = line.state_dir,
                                  .version = std::string(kVersion)}));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
@@ -227,6 +280,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
            {{"address", server->address().ToString()},
             {"state_dir", line.state_dir},
             {"times", config.Times()},
+            {"max_sessions", limits.sessions},
             {"pid", getpid()},
             {"version", kVersion}});
   service.Ready(absl::StrCat("listens on ", server->address().ToString()));
@@ -272,6 +326,7 @@ int Main(int argc, char** argv) {
                 "on a wrong flag, a taken port or an unusable state "
                 "directory.");
   AddServiceFlags(flags, line);
+  AddLimitFlags(flags, line.limits);
   AddCredentialsFlags(flags, line.credentials);
   AddMonitoringFlags(
       "serves, its journal can be written, and it is not about to end", flags,

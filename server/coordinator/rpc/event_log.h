@@ -13,12 +13,14 @@
 #include "google/protobuf/repeated_ptr_field.h"
 #include "ringmaster/v1/event.pb.h"
 #include "server/coordinator/core/state/action.h"
+#include "server/coordinator/rpc/limits.h"
 
 namespace ringmaster::coordinator {
 
 class EventLog {
  public:
-  explicit EventLog(size_t max_events = 10'000) : max_events_(max_events) {}
+  explicit EventLog(int max_events = Limits().events)
+      : max_events_(static_cast<size_t>(max_events)) {}
 
   // Numbers and keeps `event`; the reference is good until the next Append.
   const v1::Event& Append(v1::Event event);

@@ -9,11 +9,10 @@ namespace ringmaster::coordinator {
 void Gatherings::Start(std::unique_ptr<Gathering> gathering,
                        std::map<SessionId, std::string> workers,
                        MonotonicTime now) {
-  if (running_.size() >= kMaxGatherings) {
-    gathering->Finish(absl::ResourceExhaustedError(
-        absl::StrCat(kMaxGatherings,
-                     " questions to workers are under way already: try again "
-                     "in a few seconds")));
+  if (running_.size() >= max_running_) {
+    gathering->Finish(LimitReached(static_cast<int64_t>(max_running_),
+                                   "questions to workers under way",
+                                   "max_gatherings"));
     return;
   }
   Running& running =

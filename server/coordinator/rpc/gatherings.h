@@ -1,5 +1,5 @@
-// Gatherings puts questions to several workers at once, over their sessions, and
-// waits for the answers a limited time.
+// Gatherings puts questions to several workers at once, over their sessions,
+// and waits for the answers a limited time.
 //
 // Thread-compatible; lives on the coordinator's executor.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_GATHERINGS_H_
@@ -18,14 +18,12 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "server/coordinator/core/state/types.h"
+#include "server/coordinator/rpc/limits.h"
 
 namespace ringmaster::coordinator {
 
 // A worker that has not answered within this time is missing.
 inline constexpr absl::Duration kGatherBudget = absl::Seconds(2);
-
-// Answers take memory until the last one is there.
-inline constexpr size_t kMaxGatherings = 32;
 
 // One question, and what becomes of the answers.
 class Gathering {
@@ -52,10 +50,14 @@ class Gatherings {
  public:
   using Send = std::function<void(SessionId, v1::SessionResponse)>;
 
-  explicit Gatherings(Send send) : send_(std::move(send)) {}
+  // Answers take memory until the last one is there: at most `max_running`
+  // gatherings are under way.
+  explicit Gatherings(Send send, int max_running = Limits().gatherings)
+      : send_(std::move(send)),
+        max_running_(static_cast<size_t>(max_running)) {}
 
-  // Asks `workers`, by session; finishes the gathering, perhaps at once. It is
-  // finished with RESOURCE_EXHAUSTED while kMaxGatherings are under way.
+  // Asks `workers`, by session; finishes the gathering, perhaps at once, with
+  // RESOURCE_EXHAUSTED if too many are under way.
   void Start(std::unique_ptr<Gathering> gathering,
              std::map<SessionId, std::string> workers, MonotonicTime now);
 
@@ -81,6 +83,7 @@ class Gatherings {
   void FinishComplete();
 
   const Send send_;
+  const size_t max_running_;
   int64_t last_request_id_ = 0;
   std::list<Running> running_;  // by deadline
 };

@@ -126,12 +126,15 @@ TEST_F(GatheringsTest, NobodyToAskFinishesAtOnce) {
 }
 
 TEST_F(GatheringsTest, TooManyAtOnceAreRefused) {
-  std::vector<Outcome> outcomes(kMaxGatherings);
+  std::vector<Outcome> outcomes(Limits().gatherings);
   for (Outcome& outcome : outcomes) Start(outcome);
   Outcome refused;
   Start(refused);
   ASSERT_TRUE(refused.end.has_value());
-  EXPECT_EQ(refused.end->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(*refused.end,
+            absl::ResourceExhaustedError(
+                "the coordinator has 32 questions to workers under way, as "
+                "many as --max_gatherings allows; try again later"));
   gatherings_.Expire(now_ + kGatherBudget);
   Outcome later;
   Start(later);

@@ -20,9 +20,18 @@ bool IsJournalSlow(const StatusSource& source) {
 
 }  // namespace
 
+template <typename Message>
+bool Publisher::IsOneTooMany(Watcher<Message>& watcher) {
+  DropGone();
+  if (watcher_count() < max_watches_) return false;
+  watcher.End(LimitReached(static_cast<int64_t>(max_watches_), "watches",
+                           "max_watches"));
+  return true;
+}
+
 void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
                                  const StatusSource& source) {
-  DropGone();
+  if (IsOneTooMany(*watcher)) return;
   watcher->Offer(StatusMessage(source));
   // The other watchers get the change at their own pace; this one may then see
   // the same state again.
@@ -34,7 +43,7 @@ void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
 
 void Publisher::AddJobWatcher(std::shared_ptr<JobWatcher> watcher,
                               const State& state, const Job& job) {
-  DropGone();
+  if (IsOneTooMany(*watcher)) return;
   JobWatch watch = {
       .job_number = job.number, .revision = 0, .watcher = std::move(watcher)};
   if (OfferJob(state, job, watch)) job_watchers_.push_back(std::move(watch));

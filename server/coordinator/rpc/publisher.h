@@ -16,6 +16,7 @@
 #include "ringmaster/v1/job_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 #include "server/coordinator/core/state/state.h"
+#include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/state_proto.h"
 #include "server/coordinator/rpc/watcher.h"
 
@@ -28,7 +29,12 @@ inline constexpr absl::Duration kPublishInterval = absl::Milliseconds(100);
 
 class Publisher {
  public:
-  // Both offer the present state at once. A job that has ended ends its watch.
+  explicit Publisher(int max_watches = Limits().watches)
+      : max_watches_(static_cast<size_t>(max_watches)) {}
+
+  // Both offer the present state at once, or end the watch with
+  // RESOURCE_EXHAUSTED if there are max_watches already. A job that has ended
+  // ends its watch.
   void AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
                         const StatusSource& source);
   // `job` is one of `state`'s.
@@ -58,10 +64,14 @@ class Publisher {
   };
 
   void DropGone();
+  // Ends the watch, and returns true, if there are too many.
+  template <typename Message>
+  bool IsOneTooMany(Watcher<Message>& watcher);
   void NotePublished(const StatusSource& source);
   // Offers the job to the watch; false once it is over.
   static bool OfferJob(const State& state, const Job& job, JobWatch& watch);
 
+  const size_t max_watches_;
   std::vector<std::shared_ptr<StatusWatcher>> status_watchers_;
   std::vector<JobWatch> job_watchers_;
   uint64_t published_revision_ = 0;

@@ -28,6 +28,10 @@ absl::Status Violation(const std::string& message) {
                     reason::kSessionProtocolViolation);
 }
 
+// Streams on which no hello has come yet. One too many ends the oldest: so
+// nobody keeps the others from saying theirs.
+constexpr size_t kMaxSilentSessions = 1000;
+
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
@@ -51,11 +55,18 @@ CoordinatorRuntime::CoordinatorRuntime(Options options)
              .start_time = absl::Now(),
              .pid = getpid(),
              .host = HostName()}),
-      gatherings_([this](SessionId session, v1::SessionResponse question) {
-        Send(session, std::move(question));
-      }),
+      events_(options_.limits.events),
+      publisher_(options_.limits.watches),
+      gatherings_(
+          [this](SessionId session, v1::SessionResponse question) {
+            Send(session, std::move(question));
+          },
+          options_.limits.gatherings),
       log_executor_(clock_, {.name = "log", .max_queued = 1024}),
-      executor_(clock_, {.name = "coordinator"}) {}
+      executor_(
+          clock_,
+          {.name = "coordinator",
+           .max_queued = static_cast<size_t>(options_.limits.waiting_calls)}) {}
 
 absl::StatusOr<std::unique_ptr<CoordinatorRuntime>> CoordinatorRuntime::Start(
     Options options) {
@@ -104,6 +115,7 @@ void CoordinatorRuntime::OnShutdown() {
   for (auto& [id, session] : std::exchange(sessions_, {})) {
     session.stream->Close(status);
   }
+  greeted_sessions_ = 0;
   publisher_.End(status);
   gatherings_.Abort(status);
   for (auto& [token, reply] : std::exchange(replies_, {})) {
@@ -126,6 +138,7 @@ SessionId CoordinatorRuntime::OpenSession(std::shared_ptr<SessionStream> stream,
         sessions_.emplace(id, Session{.stream = std::move(stream),
                                       .observed_host = std::move(host)});
         hello_deadlines_.emplace_back(clock_.Now() + options_.config.lease, id);
+        MakeRoomForSilentSessions();
         ScheduleWakeup();
       });
   if (!is_posted) handle.Close(ShuttingDown());
@@ -161,8 +174,16 @@ void CoordinatorRuntime::OnReceive(SessionId session,
                                       : "the first message must be hello"));
     return;
   }
-  it->second.has_said_hello = true;
-  if (is_hello) log_places_.Note(std::get<HelloReceived>(*event));
+  if (is_hello) {
+    const auto& hello = std::get<HelloReceived>(*event);
+    if (const absl::Status status = CheckSessionLimit(hello); !status.ok()) {
+      Break(session, status);
+      return;
+    }
+    it->second.has_said_hello = true;
+    ++greeted_sessions_;
+    log_places_.Note(hello);
+  }
   Feed(*std::move(event));
   // The event may have closed the session.
   it = sessions_.find(session);
@@ -179,9 +200,25 @@ void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   it->second.stream->Close(absl::OkStatus());
-  sessions_.erase(it);
+  EraseSession(it);
   gatherings_.Forget(session);
   Feed(StreamClosed{.session = session, .detail = detail});
+}
+
+void CoordinatorRuntime::EraseSession(
+    std::unordered_map<SessionId, Session>::iterator it) {
+  if (it->second.has_said_hello) --greeted_sessions_;
+  sessions_.erase(it);
+}
+
+absl::Status CoordinatorRuntime::CheckSessionLimit(
+    const HelloReceived& hello) const {
+  // One that comes back takes its own place.
+  if (greeted_sessions_ < options_.limits.sessions ||
+      core_->state().workers.contains(hello.name)) {
+    return absl::OkStatus();
+  }
+  return LimitReached(options_.limits.sessions, "sessions", "max_sessions");
 }
 
 void CoordinatorRuntime::Break(SessionId session, const absl::Status& status) {
@@ -211,18 +248,63 @@ void CoordinatorRuntime::RefuseSilentSessions() {
   }
 }
 
+void CoordinatorRuntime::MakeRoomForSilentSessions() {
+  const size_t greeted = static_cast<size_t>(greeted_sessions_);
+  while (sessions_.size() - greeted > kMaxSilentSessions) {
+    const SessionId session = hello_deadlines_.front().second;
+    hello_deadlines_.pop_front();
+    const auto it = sessions_.find(session);
+    if (it == sessions_.end() || it->second.has_said_hello) continue;
+    Break(session, absl::UnavailableError(absl::StrCat(
+                       "no hello came yet, and ", kMaxSilentSessions,
+                       " later streams have not said one either")));
+  }
+}
+
 // ---- Users' calls.
 
+absl::Status CoordinatorRuntime::PostCall(absl::AnyInvocable<void()> call) {
+  const absl::Status posted = executor_.Post(std::move(call));
+  if (!absl::IsResourceExhausted(posted)) return posted;
+  return LimitReached(options_.limits.waiting_calls, "waiting calls",
+                      "max_waiting_calls");
+}
+
+absl::Status CoordinatorRuntime::CheckReplyLimit() const {
+  if (static_cast<int>(replies_.size()) < options_.limits.waiting_calls)
+    return absl::OkStatus();
+  return LimitReached(options_.limits.waiting_calls,
+                      "calls that wait for the disk", "max_waiting_calls");
+}
+
+absl::Status CoordinatorRuntime::CheckQueueLimit(
+    const SubmitRequested& submit) const {
+  int queued = 0;
+  for (const auto& [number, job] : core_->state().jobs) {
+    // Repeats a call whose answer was lost.
+    if (!submit.request_id.empty() && job.request_id == submit.request_id)
+      return absl::OkStatus();
+    if (!IsEnded(job.state)) ++queued;
+  }
+  if (queued < options_.limits.queued_jobs) return absl::OkStatus();
+  return LimitReached(options_.limits.queued_jobs, "jobs that have not ended",
+                      "max_queued_jobs");
+}
+
 absl::Status CoordinatorRuntime::Ask(Query query) {
-  return executor_.Post(
+  return PostCall(
       [this, query = std::move(query)]() mutable { query(View()); });
 }
 
 absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
                                         UserReply reply) {
-  return executor_.Post(
+  return PostCall(
       [this, request = std::move(request), reply = std::move(reply)]() mutable {
         if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
+        for (const absl::Status& limit :
+             {CheckReplyLimit(), CheckQueueLimit(request)}) {
+          if (!limit.ok()) return reply(limit, View(), nullptr);
+        }
         request.request = ++last_request_;
         replies_.emplace(request.request, std::move(reply));
         Feed(std::move(request));
@@ -231,9 +313,11 @@ absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
 
 absl::Status CoordinatorRuntime::Cancel(std::string job, std::string reason,
                                         UserReply reply) {
-  return executor_.Post([this, job = std::move(job), reason = std::move(reason),
-                         reply = std::move(reply)]() mutable {
+  return PostCall([this, job = std::move(job), reason = std::move(reason),
+                   reply = std::move(reply)]() mutable {
     if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
+    if (const absl::Status limit = CheckReplyLimit(); !limit.ok())
+      return reply(limit, View(), nullptr);
     const RequestToken token = ++last_request_;
     replies_.emplace(token, std::move(reply));
     Feed(CancelRequested{
@@ -245,8 +329,8 @@ absl::Status CoordinatorRuntime::GatherTrace(std::string job,
                                              int64_t first_step,
                                              int64_t last_step,
                                              TraceReply reply) {
-  return executor_.Post([this, job = std::move(job), first_step, last_step,
-                         reply = std::move(reply)]() mutable {
+  return PostCall([this, job = std::move(job), first_step, last_step,
+                   reply = std::move(reply)]() mutable {
     if (is_shut_down_) return reply(ShuttingDown());
     const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
     if (!found.ok()) return reply(found.status());
@@ -258,7 +342,7 @@ absl::Status CoordinatorRuntime::GatherTrace(std::string job,
 
 absl::Status CoordinatorRuntime::GatherLogs(v1::GetLogsRequest request,
                                             LogsReply reply) {
-  return executor_.Post(
+  return PostCall(
       [this, request = std::move(request), reply = std::move(reply)]() mutable {
         if (is_shut_down_) return reply(ShuttingDown());
         coordinator::GatherLogs(core_->state(), events_, log_places_, request,
@@ -268,7 +352,7 @@ absl::Status CoordinatorRuntime::GatherLogs(v1::GetLogsRequest request,
 }
 
 void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
-  const absl::Status status = executor_.Post([this, watcher] {
+  const absl::Status status = PostCall([this, watcher] {
     if (is_shut_down_) return watcher->End(ShuttingDown());
     publisher_.AddStatusWatcher(watcher, View().Status());
     ScheduleWakeup();
@@ -278,13 +362,12 @@ void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
 
 void CoordinatorRuntime::WatchJob(std::string job,
                                   std::shared_ptr<JobWatcher> watcher) {
-  const absl::Status status =
-      executor_.Post([this, watcher, job = std::move(job)] {
-        if (is_shut_down_) return watcher->End(ShuttingDown());
-        const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
-        if (!found.ok()) return watcher->End(found.status());
-        publisher_.AddJobWatcher(watcher, core_->state(), **found);
-      });
+  const absl::Status status = PostCall([this, watcher, job = std::move(job)] {
+    if (is_shut_down_) return watcher->End(ShuttingDown());
+    const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
+    if (!found.ok()) return watcher->End(found.status());
+    publisher_.AddJobWatcher(watcher, core_->state(), **found);
+  });
   if (!status.ok()) watcher->End(status);
 }
 

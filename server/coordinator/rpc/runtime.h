@@ -41,6 +41,7 @@
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/rpc/event_log.h"
 #include "server/coordinator/rpc/gatherings.h"
+#include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/publisher.h"
 #include "server/coordinator/rpc/session_stream.h"
@@ -67,6 +68,7 @@ class CoordinatorRuntime {
  public:
   struct Options {
     Config config = {};
+    Limits limits = {};
     std::string state_dir = {};
     std::string version = {};
     // Outlives the runtime.
@@ -100,7 +102,7 @@ class CoordinatorRuntime {
   void SessionEnded(SessionId session, std::string detail);
 
   // ---- Users' calls. Not OK, and then without any callback:
-  //   RESOURCE_EXHAUSTED  too many calls wait
+  //   RESOURCE_EXHAUSTED  too many calls wait (LimitReached)
   //   UNAVAILABLE         shutting down
 
   using Query = absl::AnyInvocable<void(const CoordinatorView&)>;
@@ -171,6 +173,16 @@ class CoordinatorRuntime {
   // stream.
   void Break(SessionId session, const absl::Status& status);
   void RefuseSilentSessions();
+  // Refuses the oldest of them while they are too many.
+  void MakeRoomForSilentSessions();
+  void EraseSession(std::unordered_map<SessionId, Session>::iterator it);
+  // OK, or the limit that was reached: by a hello, a job, a call that waits for
+  // the disk.
+  absl::Status CheckSessionLimit(const HelloReceived& hello) const;
+  absl::Status CheckQueueLimit(const SubmitRequested& submit) const;
+  absl::Status CheckReplyLimit() const;
+  // Posts a call, unless too many wait for their turn.
+  absl::Status PostCall(absl::AnyInvocable<void()> call);
 
   void Feed(EventBody body);
   void ScheduleWakeup();
@@ -205,6 +217,7 @@ class CoordinatorRuntime {
   // Sessions by when they must have said hello; those that have, or have ended,
   // may still be in it.
   std::deque<std::pair<MonotonicTime, SessionId>> hello_deadlines_;
+  int greeted_sessions_ = 0;  // those that have said hello
   RequestToken last_request_ = 0;
   std::unordered_map<RequestToken, UserReply> replies_;
   EventLog events_;

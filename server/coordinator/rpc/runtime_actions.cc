@@ -285,7 +285,7 @@ void CoordinatorRuntime::Perform(CloseSession& action) {
   const auto it = sessions_.find(action.session);
   if (it == sessions_.end()) return;
   it->second.stream->Close(action.status);
-  sessions_.erase(it);
+  EraseSession(it);
   gatherings_.Forget(action.session);
 }
 

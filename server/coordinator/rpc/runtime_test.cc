@@ -88,6 +88,7 @@ class RuntimeTest : public ::testing::Test {
   void Restart() {
     runtime_.reset();
     auto runtime = CoordinatorRuntime::Start({.config = config_,
+                                              .limits = limits_,
                                               .state_dir = state_dir_,
                                               .version = "test",
                                               .clock = &clock_});
@@ -173,6 +174,7 @@ class RuntimeTest : public ::testing::Test {
   }
 
   FakeClock clock_;
+  Limits limits_;
   const Config config_ = Config::FromFailureBudget(absl::Seconds(2));
   const std::string state_dir_ =
       std::string(std::getenv("TEST_TMPDIR")) + "/" +
@@ -525,6 +527,102 @@ TEST_F(RuntimeTest, HealthIsTheCoresAndNamesADiskThatHangs) {
   EXPECT_FALSE(health.ready.ok());
   may_return.set_value();
   EXPECT_TRUE(runtime_->CheckHealth(absl::Seconds(30)).live.ok());
+}
+
+TEST_F(RuntimeTest, RefusesOneJobTooMany) {
+  limits_.queued_jobs = 2;
+  Restart();
+  const absl::StatusOr<std::string> first = Submit(1);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(Submit(1).ok());
+  EXPECT_EQ(Submit(1).status(),
+            absl::ResourceExhaustedError(
+                "the coordinator has 2 jobs that have not ended, as many as "
+                "--max_queued_jobs allows; try again later"));
+  EXPECT_TRUE(Cancel(*first).ok());
+  EXPECT_TRUE(Submit(1).ok());
+}
+
+TEST_F(RuntimeTest, RefusesOneSessionTooManyButNotOneThatComesBack) {
+  limits_.sessions = 2;
+  Restart();
+  const FakeWorker w0 = Join("w0");
+  const FakeWorker w1 = Join("w1");
+  const FakeWorker refused = Connect();
+  Say(refused, HelloOf("w2"));
+  const absl::Status end = refused.stream->AwaitEnd();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(end.message(),
+            "the coordinator has 2 sessions, as many as --max_sessions allows; "
+            "try again later");
+  // The same process, whose old stream has not been missed yet.
+  const FakeWorker again = Connect();
+  Say(again, HelloOf("w1"));
+  EXPECT_TRUE(again.stream->Take().has_welcome());
+  runtime_->SessionEnded(w0.session, "left");
+  EXPECT_TRUE(Becomes([this] { return Status().workers_size() == 1; }));
+  Join("w3");
+}
+
+TEST_F(RuntimeTest, ASilentStreamTooManyEndsTheOldest) {
+  const FakeWorker oldest = Connect();
+  std::vector<FakeWorker> others;
+  for (int i = 0; i < 1000; ++i) others.push_back(Connect());
+  EXPECT_EQ(oldest.stream->AwaitEnd().code(), absl::StatusCode::kUnavailable);
+  // The others have their time.
+  Say(others.front(), HelloOf("w0"));
+  EXPECT_TRUE(others.front().stream->Take().has_welcome());
+}
+
+TEST_F(RuntimeTest, RefusesOneWatchTooMany) {
+  limits_.watches = 1;
+  Restart();
+  const auto first = std::make_shared<FakeStatusWatcher>();
+  runtime_->WatchStatus(first);
+  const auto second = std::make_shared<FakeStatusWatcher>();
+  runtime_->WatchStatus(second);
+  EXPECT_EQ(second->end.get_future().get(),
+            absl::ResourceExhaustedError(
+                "the coordinator has 1 watches, as many as --max_watches "
+                "allows; try again later"));
+}
+
+TEST_F(RuntimeTest, RefusesOneCallTooManyWhileTheDiskHangs) {
+  limits_.waiting_calls = 1;
+  Restart();
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  std::future<absl::StatusOr<std::string>> waits =
+      std::async(std::launch::async, [this] { return Submit(1); });
+  EXPECT_TRUE(
+      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  EXPECT_EQ(Submit(1).status(),
+            absl::ResourceExhaustedError(
+                "the coordinator has 1 calls that wait for the disk, as many "
+                "as --max_waiting_calls allows; try again later"));
+  EXPECT_EQ(Cancel("job-1").code(), absl::StatusCode::kResourceExhausted);
+  FailPoint::DisarmAll();
+  EXPECT_TRUE(waits.get().ok());
+  EXPECT_TRUE(Submit(1).ok());
+}
+
+TEST_F(RuntimeTest, RefusesOneCallTooManyWhileTheCoreIsBusy) {
+  limits_.waiting_calls = 1;
+  Restart();
+  std::promise<void> began;
+  std::promise<void> may_return;
+  ASSERT_TRUE(runtime_
+                  ->Ask([&](const CoordinatorView&) {
+                    began.set_value();
+                    may_return.get_future().wait();
+                  })
+                  .ok());
+  began.get_future().wait();
+  EXPECT_TRUE(runtime_->Ask([](const CoordinatorView&) {}).ok());
+  EXPECT_EQ(runtime_->Ask([](const CoordinatorView&) {}),
+            absl::ResourceExhaustedError(
+                "the coordinator has 1 waiting calls, as many as "
+                "--max_waiting_calls allows; try again later"));
+  may_return.set_value();
 }
 
 TEST_F(RuntimeTest, TheJournalKeepsAsManyEndedJobsAsTheState) {

@@ -1,7 +1,10 @@
 // Health, reflection, and what strangers send to the port.
 #include <grpcpp/create_channel.h>
 
+#include <chrono>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "common/rpc/testing/raw_stream.h"
 #include "common/transport/testing/send_raw.h"
@@ -114,6 +117,31 @@ TEST_F(StandardServicesTest, OversizedMessageEndsOnlyItsOwnCall) {
   submit.WritesDone();
   EXPECT_EQ(submit.Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   ExpectStillServes();
+}
+
+TEST_F(StandardServicesTest, AConnectionHasAHundredCallsAtOnce) {
+  const std::shared_ptr<grpc::Channel> channel = NewChannel();
+  std::vector<std::unique_ptr<RawStream>> watches;
+  for (int i = 0; i < 100; ++i) {
+    watches.push_back(std::make_unique<RawStream>(
+        channel, "/ringmaster.v1.StatusService/WatchStatus"));
+    watches.back()->Write("");
+    ASSERT_NE(watches.back()->Read(), "");
+  }
+  const auto ask = [&](std::chrono::system_clock::time_point deadline) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    v1::GetStatusResponse response;
+    return v1::StatusService::NewStub(channel)
+        ->GetStatus(&context, {}, &response)
+        .error_code();
+  };
+  EXPECT_EQ(
+      ask(std::chrono::system_clock::now() + std::chrono::milliseconds(300)),
+      grpc::StatusCode::DEADLINE_EXCEEDED);
+  ExpectStillServes();  // other connections
+  watches.pop_back();
+  EXPECT_EQ(ask(TestDeadline()), grpc::StatusCode::OK);
 }
 
 TEST_F(StandardServicesTest, WorkerThatDoesNotReadIsCutOffAlone) {
