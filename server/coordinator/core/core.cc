@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/journal_answers.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/notice.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/recovery.h"
@@ -77,9 +78,7 @@ struct WorkerVisitor {
   void operator()(const FailedReceived& e) { OnFailed(turn, worker, e); }
   void operator()(const LeavingReceived& e) { OnLeaving(turn, worker, e); }
   void operator()(const NoticeReceived& e) { OnNotice(turn, worker, e.notice); }
-  void operator()(const StreamClosed& e) {
-    OnStreamClosed(turn, worker, e.detail);
-  }
+  void operator()(const StreamClosed& e) { OnStreamClosed(turn, worker, e); }
   // HeardFrom needs no handling beyond that; the other events belong to no
   // session.
   template <typename Other>
@@ -110,6 +109,13 @@ void Dispatch(Turn& turn, const EventBody& body) {
   Worker* const worker = turn.state.FindSession(SessionOf(body));
   if (worker == nullptr || std::holds_alternative<HelloReceived>(body)) {
     std::visit(GeneralVisitor{turn}, body);
+    return;
+  }
+  if (const absl::Status bounds = CheckMessage(turn.state, *worker, body);
+      !bounds.ok()) {
+    CloseForViolation(
+        turn, *worker,
+        std::string_view(bounds.message().data(), bounds.message().size()));
     return;
   }
   // The end of its stream is no sign of life.

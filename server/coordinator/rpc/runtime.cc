@@ -196,13 +196,15 @@ void CoordinatorRuntime::SessionEnded(SessionId session, std::string detail) {
   });
 }
 
-void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail) {
+void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail,
+                                 bool is_violation) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   it->second.stream->Close(absl::OkStatus());
   EraseSession(it);
   gatherings_.Forget(session);
-  Feed(StreamClosed{.session = session, .detail = detail});
+  Feed(StreamClosed{
+      .session = session, .detail = detail, .is_violation = is_violation});
 }
 
 void CoordinatorRuntime::EraseSession(
@@ -230,7 +232,7 @@ void CoordinatorRuntime::Break(SessionId session, const absl::Status& status) {
                  {{"host", host}, {"error", error}});
       });
   it->second.stream->Close(status);
-  OnEnded(session, std::string(status.message()));
+  OnEnded(session, std::string(status.message()), /*is_violation=*/true);
 }
 
 void CoordinatorRuntime::RefuseSilentSessions() {

@@ -166,7 +166,8 @@ class CoordinatorRuntime {
 
   // The rest runs on the executor.
   void OnReceive(SessionId session, absl::StatusOr<EventBody> event);
-  void OnEnded(SessionId session, const std::string& detail);
+  void OnEnded(SessionId session, const std::string& detail,
+               bool is_violation = false);
   void OnWakeup();
   void OnShutdown();
   // Closes a session for a reason of the adapter's own; the core sees a broken

@@ -328,6 +328,23 @@ TEST_F(RuntimeTest, BrokenStreamHaltsTheOthers) {
             v1::EVIDENCE_KIND_STREAM_BROKEN);
 }
 
+TEST_F(RuntimeTest, AMalformedMessageOfAMemberIsAFalseReport) {
+  const FakeWorker liar = Join("w0");
+  const FakeWorker survivor = Join("w1");
+  ASSERT_TRUE(Submit(2).ok());
+  EXPECT_TRUE(survivor.stream->Take().has_assignment());
+  v1::SessionRequest beat;
+  beat.mutable_beat()->set_step(-1);
+  Say(liar, beat);
+  const v1::SessionResponse message = survivor.stream->Take();
+  ASSERT_TRUE(message.has_halt()) << message.ShortDebugString();
+  const v1::Verdict& verdict = message.halt().verdict();
+  EXPECT_EQ(verdict.worker(), "w0");
+  EXPECT_EQ(verdict.evidence(0).kind(), v1::EVIDENCE_KIND_FALSE_REPORT);
+  EXPECT_THAT(verdict.summary(),
+              HasSubstr("beat.step must not be negative, got -1"));
+}
+
 TEST_F(RuntimeTest, AnIncidentsLogLineHasItsCulpritAsFields) {
   const std::string path = state_dir_ + ".log";
   ASSERT_TRUE(InitLogging({.format = LogFormat::kJson, .file = path}).ok());

@@ -1,5 +1,6 @@
 #include "server/coordinator/rpc/session_message.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -11,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/config/address.h"
 #include "common/job/job_spec.h"
 #include "common/parameter_server/shard_placement_proto.h"
@@ -39,8 +41,16 @@ constexpr int kMaxAlgorithms = 16;
 constexpr int64_t kMaxHolders = 4096;
 constexpr int64_t kMaxShards = kMaxHolders * kMaxConnections;
 
-// No worker reaches this step; sums with steps up to it do not overflow.
+// No worker reaches this step, or this collective; sums with numbers up to it do
+// not overflow. The core knows the bounds of the job.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
+
+// Longer patience counts as this much, and so does a checkpoint that takes longer.
+constexpr absl::Duration kMaxPatience = absl::Hours(365 * 24);
+
+absl::Duration BoundedTime(const google::protobuf::Duration& time) {
+  return std::clamp(FromProto(time), absl::ZeroDuration(), kMaxPatience);
+}
 
 absl::Status Violation(std::string message) {
   return WithReason(absl::InvalidArgumentError(std::move(message)),
@@ -190,8 +200,9 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   Checks checks("hello.held_job");
   checks.Word("job_id", held.job_id(), kMaxJobId);
   checks.That(generation > 0, "job_id", "needs the hello to name a generation");
-  checks.Range("world_size", held.world_size(), 1, INT32_MAX);
-  checks.Range("servers", held.servers(), 0, kMaxHolders);
+  // While some leave and others take over from them, twice as many are members.
+  checks.Range("world_size", held.world_size(), 1, 2 * kMaxHolders);
+  checks.Range("servers", held.servers(), 0, 2 * kMaxHolders);
   checks.Range("rank", held.rank(), 0,
                int64_t{held.world_size()} + held.servers() - 1);
   checks.Range("resume_step", held.resume_step(), 0, kMaxStep);
@@ -306,7 +317,7 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   Checks checks("beat");
   checks.NotNegative("generation", beat.generation());
   checks.NotNegative("step", beat.step());
-  checks.NotNegative("collective_sequence", beat.collective_sequence());
+  checks.Range("collective_sequence", beat.collective_sequence(), 0, kMaxStep);
   checks.Range("waiting_for_rank", beat.waiting_for_rank(), -1, INT32_MAX);
   checks.NotNegative("disk_bytes", beat.disk_bytes());
   RETURN_IF_ERROR(checks.status());
@@ -375,7 +386,8 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
   checks.Range("generation", suspicion.generation(), 1, INT64_MAX);
   checks.NotNegative("peer_rank", suspicion.peer_rank());
   checks.NotNegative("step", suspicion.step());
-  checks.NotNegative("collective_sequence", suspicion.collective_sequence());
+  checks.Range("collective_sequence", suspicion.collective_sequence(), 0,
+               kMaxStep);
   RETURN_IF_ERROR(checks.status());
   return SuspicionReceived{
       .session = session,
@@ -445,6 +457,7 @@ absl::StatusOr<EventBody> ParseNotice(SessionId session,
   event.notice.set_checkpoint(notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED
                                   ? BoundedText(notice.checkpoint())
                                   : "");
+  *event.notice.mutable_duration() = ToProto(BoundedTime(notice.duration()));
   v1::TextSample& sample = *event.notice.mutable_sample();
   sample.set_prompt(BoundedText(sample.prompt()));
   sample.set_text(BoundedText(sample.text(), kMaxSampleText));
@@ -460,7 +473,7 @@ absl::StatusOr<EventBody> ParseLeaving(SessionId session,
                          .reason = BoundedText(leaving.reason()),
                          .is_done = leaving.done(),
                          .step = leaving.step(),
-                         .patience = FromProto(leaving.patience())};
+                         .patience = BoundedTime(leaving.patience())};
 }
 
 }  // namespace

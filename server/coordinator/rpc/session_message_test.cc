@@ -194,6 +194,9 @@ TEST(SessionMessageTest, AJobThatCannotBeIsLeftOutOfAHelloThatIsAccepted) {
   EXPECT_THAT(fault([](Hello& h) { h.mutable_held_job()->set_world_size(0); }),
               HasSubstr("hello.held_job.world_size must be"));
   EXPECT_THAT(
+      fault([](Hello& h) { h.mutable_held_job()->set_world_size(INT32_MAX); }),
+      HasSubstr("hello.held_job.world_size must be in [1, 8192]"));
+  EXPECT_THAT(
       fault([](Hello& h) { h.mutable_held_job()->set_resume_step(-1); }),
       HasSubstr("hello.held_job.resume_step must be"));
   EXPECT_THAT(fault([](Hello& h) { h.clear_generation(); }),
@@ -584,6 +587,27 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
             9u);
 }
 
+TEST(SessionMessageTest, NoTimeIsLongerThanAYear) {
+  v1::SessionRequest request;
+  google::protobuf::Duration& patience =
+      *request.mutable_leaving()->mutable_patience();
+  const auto parsed = [&request] {
+    return std::get<LeavingReceived>(*ParseSessionMessage(9, request, ""))
+        .patience;
+  };
+  patience.set_seconds(INT64_MAX);
+  EXPECT_EQ(parsed(), absl::Hours(365 * 24));
+  patience.set_seconds(INT64_MIN);
+  EXPECT_EQ(parsed(), absl::ZeroDuration());
+  v1::Notice& notice = *request.mutable_notice();
+  notice.set_generation(1);
+  notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
+  notice.mutable_duration()->set_seconds(INT64_MAX);
+  const auto event = ParseSessionMessage(9, request, "");
+  EXPECT_EQ(FromProto(std::get<NoticeReceived>(*event).notice.duration()),
+            absl::Hours(365 * 24));
+}
+
 TEST(SessionMessageTest, AHelloSaysWhetherAndWhereThereIsALog) {
   v1::SessionRequest request = GoodHello();
   EXPECT_FALSE(
@@ -696,6 +720,11 @@ INSTANTIATE_TEST_SUITE_P(
         Offence{"BeatNegativeCollective",
                 [](auto& r) { r.mutable_beat()->set_collective_sequence(-1); },
                 "beat.collective_sequence"},
+        Offence{"BeatBeyondAnyCollective",
+                [](auto& r) {
+                  r.mutable_beat()->set_collective_sequence(INT64_MAX);
+                },
+                "beat.collective_sequence must be in [0"},
         Offence{"BeatNegativeDiskBytes",
                 [](auto& r) { r.mutable_beat()->set_disk_bytes(-1); },
                 "beat.disk_bytes"},

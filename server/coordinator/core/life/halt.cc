@@ -98,24 +98,6 @@ v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
   return verdict;
 }
 
-// Returns what is wrong with the message by itself; empty if nothing is.
-std::string FaultOf(const Job& job, const HaltedReceived& halted) {
-  const int64_t ahead = halted.complete_step - halted.applied_step;
-  const bool may_be_loaded = halted.applied_step == 0;
-  if (halted.applied_step < 0 || ahead < 0 || (ahead > 1 && !may_be_loaded)) {
-    return absl::StrCat("halted with applied_step ", halted.applied_step,
-                        " and complete_step ", halted.complete_step,
-                        "; the latter is the former or one more");
-  }
-  for (const HeldShard& held : halted.shards) {
-    if (held.shard < 0 || held.shard >= job.sharding.shards) {
-      return absl::StrCat("holds shard ", held.shard, " of ",
-                          job.sharding.shards);
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 HaltedAnswer AnswerOf(const Job& job, const Member& member,
@@ -236,10 +218,6 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   if (is_stale || (member == nullptr && !worker.keeps_steps) ||
       (member != nullptr && (IsForming(*job) || member->halted.has_value()))) {
     return;  // Stale, or said twice.
-  }
-  if (const std::string fault = FaultOf(*job, halted); !fault.empty()) {
-    CloseForViolation(turn, worker, fault);
-    return;
   }
   worker.phase = v1::PHASE_HALTED;
   if (member == nullptr) {

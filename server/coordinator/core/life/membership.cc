@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/other_coordinator.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/reform.h"
@@ -19,11 +20,6 @@
 
 namespace ringmaster::coordinator {
 namespace {
-
-// The universe is too young for this many generations: a larger number is an
-// error.
-constexpr int64_t kMaxGeneration = int64_t{1} << 62;
-constexpr size_t kMaxNameLength = 253;
 
 v1::Evidence Observed(v1::EvidenceKind kind, std::string_view detail) {
   return EvidenceOf(kind, kCoordinatorObserver, detail);
@@ -69,19 +65,6 @@ bool IsLive(const Worker& worker, const Turn& turn) {
          worker.last_heard + turn.config.lease > turn.now;
 }
 
-// Returns what is wrong with the hello by itself; empty if nothing is.
-std::string FaultOf(const HelloReceived& hello) {
-  if (hello.name.empty() || hello.name.size() > kMaxNameLength) {
-    return absl::StrCat("hello with a name of ", hello.name.size(),
-                        " bytes; 1 to ", kMaxNameLength, " are allowed");
-  }
-  if (hello.incarnation == 0) return "hello without an incarnation";
-  if (hello.generation < 0 || hello.generation > kMaxGeneration) {
-    return absl::StrCat("hello with generation ", hello.generation);
-  }
-  return "";
-}
-
 // Returns true if the worker was a member of the active job's newest
 // generations, and its loss is not durable yet. It must not be told before
 // that: it would drop the steps that it holds, and a coordinator that restarted
@@ -113,13 +96,21 @@ absl::Status NameInUse(const Worker& holder) {
                                                " on host ", holder.host));
 }
 
+// Closes the session and returns true if `bounds` says that a bound is exceeded.
+// Whoever has the hello's name is not touched: anybody can say it.
+bool RefuseFalse(Turn& turn, const HelloReceived& hello,
+                 const absl::Status& bounds) {
+  if (bounds.ok()) return false;
+  Close(turn, hello.session,
+        absl::InvalidArgumentError(
+            absl::StrCat("worker ", hello.name, " ", bounds.message())),
+        reason::kSessionProtocolViolation);
+  return true;
+}
+
 // Closes the session and returns true if the hello cannot be accepted.
 bool RefuseHello(Turn& turn, const HelloReceived& hello) {
-  if (const std::string fault = FaultOf(hello); !fault.empty()) {
-    Close(turn, hello.session, absl::InvalidArgumentError(fault),
-          reason::kSessionProtocolViolation);
-    return true;
-  }
+  if (RefuseFalse(turn, hello, CheckNumber(turn.state, hello))) return true;
   const Config& config = turn.config;
   if (hello.protocol_max < config.protocol_min ||
       hello.protocol_min > config.protocol_max) {
@@ -164,6 +155,16 @@ void Supersede(Turn& turn, const std::string& name) {
                 "a new process with its name said hello"));
 }
 
+void LoseForViolation(Turn& turn, const std::string& worker,
+                      std::string_view what) {
+  const std::string name = worker;
+  Lose(turn, name, "was evicted",
+       Observed(v1::EVIDENCE_KIND_FALSE_REPORT,
+                absl::StrCat("it broke the protocol: ", Sv(what))));
+  // Its process ends.
+  ForgetEnded(turn, name, /*incarnation=*/0);
+}
+
 // Its time may be too short for what a last checkpoint takes.
 void WarnOfShortPatience(Turn& turn, const Worker& worker,
                          absl::Duration patience) {
@@ -198,7 +199,10 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   // A worker of a coordinator whose journal is gone: fence its generation too.
   turn.state.last_generation =
       std::max(turn.state.last_generation, hello.generation);
-  if (SendAway(turn, hello)) return;
+  if (SendAway(turn, hello) ||
+      RefuseFalse(turn, hello, CheckSteps(turn.state, hello))) {
+    return;
+  }
   if (!hello.held_job_fault.empty()) {
     turn.Emit(
         v1::EVENT_SEVERITY_WARNING, "worker.held_job_ignored", hello.name,
@@ -223,11 +227,15 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   Join(turn, hello);
 }
 
-void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail) {
+void OnStreamClosed(Turn& turn, Worker& worker, const StreamClosed& closed) {
+  if (closed.is_violation) {
+    LoseForViolation(turn, worker.name, closed.detail);
+    return;
+  }
   if (DetachInSilence(turn, worker) || DetachCutOff(turn, worker)) return;
   Lose(turn, std::string(worker.name), "was lost",
        Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
-                absl::StrCat("its stream broke: ", Sv(detail))));
+                absl::StrCat("its stream broke: ", closed.detail)));
 }
 
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
@@ -252,7 +260,7 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   std::string why = leaving.reason;
   if (Member* const member = MemberOf(turn.state, worker)) {
     Job& job = *turn.state.ActiveJob();
-    if (CountsSteps(job, *member)) {
+    if (CountsSteps(job, *member) && leaving.step <= LastStep(job)) {
       NoteAppliedStep(job, worker, *member, leaving.step);
       job.best_step = std::max(job.best_step, member->step);
     }
@@ -365,16 +373,11 @@ void Evict(Turn& turn, const std::string& name, v1::Evidence evidence,
 
 void CloseForViolation(Turn& turn, const Worker& worker,
                        std::string_view what) {
-  const std::string name = worker.name;
   Close(turn, worker.session,
         absl::InvalidArgumentError(
             absl::StrCat("worker ", worker.name, " ", Sv(what))),
         reason::kSessionProtocolViolation);
-  Lose(turn, name, "was evicted",
-       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
-                absl::StrCat("it broke the protocol: ", Sv(what))));
-  // Its process ends.
-  ForgetEnded(turn, name, /*incarnation=*/0);
+  LoseForViolation(turn, worker.name, what);
 }
 
 }  // namespace ringmaster::coordinator

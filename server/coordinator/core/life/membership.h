@@ -24,7 +24,7 @@ namespace ringmaster::coordinator {
 // is sent what it has missed.
 void OnHello(Turn& turn, const HelloReceived& hello);
 
-void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail);
+void OnStreamClosed(Turn& turn, Worker& worker, const StreamClosed& closed);
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving);
 void OnDrain(Turn& turn, const DrainRequested& drain);
 

@@ -91,6 +91,7 @@ bool CountsAgainstHost(v1::EvidenceKind kind) {
          kind == v1::EVIDENCE_KIND_LEASE_EXPIRED ||
          kind == v1::EVIDENCE_KIND_NO_PROGRESS ||
          kind == v1::EVIDENCE_KIND_PEER_REPORT ||
+         kind == v1::EVIDENCE_KIND_FALSE_REPORT ||
          kind == v1::EVIDENCE_KIND_HALT_UNANSWERED;
 }
 

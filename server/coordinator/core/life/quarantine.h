@@ -3,8 +3,8 @@
 // all once it happened to two.
 //
 // It counts losses that a host may be to blame for: a broken stream, a lease
-// that ran out, no progress, an unanswered halt; one per generation and host,
-// since a host that goes down takes all its workers with it. A quarantine is
+// that ran out, no progress, an unanswered halt, a message that cannot be; one per
+// generation and host, since a host that goes down takes all its workers with it. A quarantine is
 // journaled and outlives the coordinator; the count does not.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_QUARANTINE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_QUARANTINE_H_

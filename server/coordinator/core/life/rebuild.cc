@@ -14,25 +14,25 @@
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/take_over.h"
 #include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
-// No coordinator has given a job a number beyond this.
-constexpr int64_t kMaxJobNumber = int64_t{1} << 62;
 // The number of messages kept of one member: more than it can have to say.
 constexpr size_t kMaxKeptPerRank = 8;
 
 // N of "name-N"; 0 if the id is another.
-int64_t NumberOf(const HeldJob& held) {
+int64_t NumberOf(const State& state, const HeldJob& held) {
   const std::string prefix = held.name + "-";
   if (held.job_id.compare(0, prefix.size(), prefix) != 0) return 0;
   int64_t number = 0;
   const std::string digits = held.job_id.substr(prefix.size());
   if (!absl::SimpleAtoi(digits, &number) || number <= 0 ||
-      number > kMaxJobNumber || absl::StrCat(number) != digits) {
+      number > state.last_job_number + kMaxNumberJump ||
+      absl::StrCat(number) != digits) {
     return 0;
   }
   return number;
@@ -57,7 +57,7 @@ bool IsSameJob(const Job& job, const HeldJob& held) {
 
 // Returns true if the state allows the job's generation to be taken over.
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
-  const int64_t number = NumberOf(held);
+  const int64_t number = NumberOf(state, held);
   // Some may be leaving, and be members only to hand over what they hold.
   if (number == 0 || held.world_size > 2 * held.max_workers ||
       held.servers > 2 * held.sharding.servers ||
@@ -175,7 +175,7 @@ void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
   rebuilding.generation = generation;
   rebuilding.formed_by = formed_by;
   rebuilding.job = held;
-  rebuilding.job_number = NumberOf(held);
+  rebuilding.job_number = NumberOf(turn.state, held);
   rebuilding.since = turn.now;
   rebuilding.deadline = turn.now + turn.config.reattach_budget;
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.rebuilding", worker.name,

@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/progress.h"
 #include "server/coordinator/core/life/reform.h"
@@ -23,17 +24,6 @@
 
 namespace ringmaster::coordinator {
 namespace {
-
-// Returns the member if the message is about its present generation; null if it
-// is stale.
-Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
-  Member* const member = MemberOf(turn.state, worker);
-  if (member == nullptr) return nullptr;
-  const Job& job = *turn.state.ActiveJob();
-  const bool is_current = generation == job.generation && job.is_assigned &&
-                          !job.ending.has_value();
-  return is_current ? member : nullptr;
-}
 
 // Keeps the figures of the lowest rank that reported the highest step; there
 // are no figures of step 0.
@@ -112,7 +102,7 @@ bool LacksLastCheckpoint(const Job& job) {
 }  // namespace
 
 void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
-  Member* const member = MemberIn(turn, worker, beat.generation);
+  Member* const member = MemberIn(turn.state, worker, beat.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   NoteSigns(turn, job, worker, *member, beat);
@@ -124,7 +114,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   member->awaited_ratio = beat.figures.awaited_ratio();
   const bool is_prepared =
       beat.phase != v1::PHASE_PREPARE || job.counted_since < job.generation;
-  if (is_prepared && CountsSteps(job, *member)) {
+  if (is_prepared && CountsSteps(job, *member) && HasPossibleSteps(job, beat)) {
     TakeStep(turn, job, worker, *member, beat.step);
     TakeFigures(job, *member, beat.step, beat.figures);
   }
@@ -135,18 +125,11 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
 
 void OnSuspicion(Turn& turn, Worker& worker,
                  const SuspicionReceived& suspicion) {
-  Member* const member = MemberIn(turn, worker, suspicion.generation);
+  Member* const member = MemberIn(turn.state, worker, suspicion.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   const int rank = member->identity.rank;
   const int peer = suspicion.peer_rank;
-  if (peer < 0 || peer >= static_cast<int>(job.members.size()) ||
-      peer == rank) {
-    CloseForViolation(turn, worker,
-                      absl::StrCat("suspects rank ", peer, ", but is rank ",
-                                   rank, " of ", job.members.size()));
-    return;
-  }
   if (!IsTraining(job)) return;  // A halt is the answer already.
   const bool is_repeated = std::any_of(
       job.suspicions.begin(), job.suspicions.end(), [&](const auto& report) {
@@ -191,7 +174,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
 }
 
 void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
-  Member* const member = MemberIn(turn, worker, finished.generation);
+  Member* const member = MemberIn(turn.state, worker, finished.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   // Also if another rank has failed meanwhile: the measurements are kept.
@@ -260,7 +243,8 @@ void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {
   Job& job = *turn.state.ActiveJob();
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
   if (failed.generation < member->since) return;  // It rehearsed.
-  if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member)) {
+  if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member) &&
+      failed.step <= LastStep(job)) {
     member->step = std::max(member->step, failed.step);
   }
   OnOwnFailure(

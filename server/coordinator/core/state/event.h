@@ -189,6 +189,8 @@ struct StreamClosed {
   SessionId session = 0;
   // Why, for the verdict: "connection reset by peer".
   std::string detail;
+  // The adapter refused a message, and `detail` names what is wrong in it.
+  bool is_violation = false;
 };
 
 // ---- From users.

@@ -65,6 +65,21 @@ Member* MemberOf(State& state, const Worker& worker) {
   return const_cast<Member*>(MemberOf(std::as_const(state), worker));
 }
 
+const Member* MemberIn(const State& state, const Worker& worker,
+                       int64_t generation) {
+  const Member* const member = MemberOf(state, worker);
+  if (member == nullptr) return nullptr;
+  const Job& job = *state.ActiveJob();
+  const bool is_current = generation == job.generation && job.is_assigned &&
+                          !job.ending.has_value();
+  return is_current ? member : nullptr;
+}
+
+Member* MemberIn(State& state, const Worker& worker, int64_t generation) {
+  return const_cast<Member*>(
+      MemberIn(std::as_const(state), worker, generation));
+}
+
 absl::Status JournalUnavailable(std::string_view what, std::string_view why) {
   return WithReason(absl::UnavailableError(absl::StrCat(
                         Sv(what), " cannot be made durable: ", Sv(why),

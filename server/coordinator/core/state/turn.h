@@ -74,6 +74,11 @@ struct Turn {
 // The member of the active job that `worker` is, unless it was lost; else null.
 [[nodiscard]] const Member* MemberOf(const State& state, const Worker& worker);
 [[nodiscard]] Member* MemberOf(State& state, const Worker& worker);
+// The same, for a message about `generation`; null also if that is stale.
+[[nodiscard]] const Member* MemberIn(const State& state, const Worker& worker,
+                                     int64_t generation);
+[[nodiscard]] Member* MemberIn(State& state, const Worker& worker,
+                               int64_t generation);
 
 // UNAVAILABLE/JOURNAL_UNAVAILABLE: `what` cannot be made durable, and why.
 [[nodiscard]] absl::Status JournalUnavailable(std::string_view what,

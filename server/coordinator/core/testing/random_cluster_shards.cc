@@ -170,6 +170,7 @@ void RandomCluster::TrainByOwnClock(Process& process) {
       exchange.checkpoint_step > 0) {
     process.complete = exchange.checkpoint_step;
     Apply(process, process.complete);
+    if (process.applied >= exchange.total_steps) return;
   }
   int64_t& contributed = exchange.contributed[process.rank];
   const int64_t slowest = *std::min_element(exchange.contributed.begin(),

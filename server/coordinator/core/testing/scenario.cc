@@ -285,10 +285,11 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
 
 namespace {
 
-// The event that `words` describe, from a worker's `session`.
+// The event that `words` describe, from a worker's `session`. `last_step`: the
+// job's.
 template <typename Words>
 std::optional<Event> WorkerEvent(const Words& words, SessionId session,
-                                 int64_t gen) {
+                                 int64_t gen, int64_t last_step) {
   const std::string& verb = words.verb;
   if (verb == "beat") {
     BeatReceived beat{session,
@@ -301,6 +302,7 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                       {}};
     beat.figures.set_step(
         words.Has("loss") || words.Has("step_duration") ? beat.step : 0);
+    beat.figures.set_checkpoint_step(words.Number("saved", 0));
     beat.figures.set_loss(static_cast<double>(words.Number("loss", 0)));
     *beat.figures.mutable_step_duration() =
         ToProto(words.Time("step_duration", absl::ZeroDuration()));
@@ -325,7 +327,7 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
         gen,
         static_cast<int>(words.Number("peer", 0)),
         words.Text("detail", "connection reset"),
-        0,
+        words.Number("step", 0),
         0,
         words.Has("unreached")
             ? std::optional(words.Text("unreached", "") == "yes")
@@ -334,12 +336,13 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
         FailureFrom(words.Text("how", ""))};
   }
   if (verb == "finished") {
-    return FinishedReceived{session,
-                            gen,
-                            words.Number("step", 0),
-                            static_cast<uint64_t>(words.Number("hash", 1)),
-                            words.Has("stopped"),
-                            {}};
+    return FinishedReceived{
+        session,
+        gen,
+        words.Number("step", words.Has("stopped") ? 0 : last_step),
+        static_cast<uint64_t>(words.Number("hash", 1)),
+        words.Has("stopped"),
+        {}};
   }
   if (verb == "failed") {
     return FailedReceived{session,
@@ -370,7 +373,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
   }
   if (verb == "heard") return HeardFrom{session};
   if (verb == "break") {
-    return StreamClosed{session, words.Text("detail", "reset by peer")};
+    return StreamClosed{session, words.Text("detail", "reset by peer"),
+                        words.Has("violation")};
   }
   return std::nullopt;
 }
@@ -385,8 +389,10 @@ std::string Scenario::Say(const Words& words) {
     if (known == processes_.end())
       return absl::StrCat("error: nobody is called ", name, "\n");
     const Process& process = known->second;
+    const Job* const job = core_.state().ActiveJob();
     const std::optional<Event> event = WorkerEvent(
-        words, process.session, words.Number("gen", process.generation));
+        words, process.session, words.Number("gen", process.generation),
+        job == nullptr ? 0 : job->total_steps);
     if (!event.has_value()) return "error: unknown command\n";
     out += Feed(*event);
   }

@@ -20,15 +20,19 @@
 //   prepared NAMES [plan=N] [data=N] [summary=T]
 //   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
 //   suspect NAMES peer=R [detail=T] [unreached=yes|no] [other_state=yes]
-//           [how=no_answer|closed|refused]
-//   finished NAMES step=S [hash=N] [stopped=yes]
+//           [how=no_answer|closed|refused] [step=S]
+//   finished NAMES [step=S] [hash=N] [stopped=yes]
+//                                     default: the job's last step
 //   failed NAMES [exit=N] [message=T]
 //   leaving NAMES [done=yes] [step=S] [reason=T] [patience=D]
 //   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T] [duration=D]
 //                                     K: 1 sample, 2 checkpoint written,
 //                                     3 failed, 4 loaded, 5 figures failed,
 //                                     6 samples skipped
-//   heard NAMES | break NAMES         another message; the stream breaks
+//   heard NAMES                       another message
+//   break NAMES [detail=T] [violation=yes]
+//                                     the stream breaks, or is closed for a
+//                                     message that cannot be
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
 //          [checkpoints=yes] [benchmark=yes] [SHARDING]
