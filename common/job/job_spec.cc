@@ -191,6 +191,10 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
       CheckBench(spec.bench(), spec.workers(), errors);
     }
   }
+  if (const size_t bytes = spec.ByteSizeLong(); bytes > kMaxSpecBytes) {
+    errors.Add(absl::StrCat("the spec must take at most ", kMaxSpecBytes,
+                            " bytes, got ", bytes));
+  }
   if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
   return spec;
 }

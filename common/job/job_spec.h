@@ -11,6 +11,10 @@
 
 namespace ringmaster {
 
+// Most bytes of a spec with its defaults, as a message: each member is sent it with
+// every generation.
+inline constexpr size_t kMaxSpecBytes = 64 << 10;
+
 // Returns `spec` with its defaults. The coordinator needs no further checks of
 // a spec that passes; only the workers can tell whether a path exists and is
 // readable.

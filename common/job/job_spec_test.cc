@@ -111,6 +111,22 @@ TEST(JobSpecTest, DefaultedSpecPassesUnchanged) {
       google::protobuf::util::MessageDifferencer::Equals(*once, *twice));
 }
 
+TEST(JobSpecTest, ASpecThatIsTooLargeIsRefusedWithItsSizeAndBound) {
+  v1::JobSpec spec = SmallSpec();
+  v1::EmulateComputeSpec& emulation =
+      *spec.mutable_train()->mutable_emulate_compute();
+  *emulation.mutable_forward() = ToProto(absl::Seconds(1));
+  google::protobuf::RepeatedField<int32_t>& ready =
+      *emulation.mutable_ready_permille();
+  ready.Resize(60'000, 1);
+  EXPECT_TRUE(ValidateAndDefault(spec).ok());
+  ready.Resize(65'536, 1);
+  const absl::Status status = ValidateAndDefault(spec).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the spec must take at most 65536 bytes, got 65"));
+}
+
 TEST(JobSpecTest, MaxFollowsMinWhenNotGiven) {
   v1::JobSpec spec = SmallSpec();
   spec.mutable_workers()->set_min(3);
