@@ -75,6 +75,10 @@ std::vector<std::string> VerdictLines(const v1::Job& job, const Style& style) {
                                  " seen by ", Printable(evidence.observer()),
                                  ": ", Printable(evidence.detail())));
   }
+  if (const int more = verdict.evidence_count() - verdict.evidence_size();
+      more > 0) {
+    lines.push_back(absl::StrCat("evidence: and ", more, " more"));
+  }
   lines.push_back(absl::StrCat("decision: ", Decision(verdict)));
   return lines;
 }

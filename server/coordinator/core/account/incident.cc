@@ -75,9 +75,9 @@ bool IsOf(const v1::Verdict& verdict, std::string_view worker, int64_t pid) {
 bool AddProcessEnd(v1::Verdict& verdict, const v1::ProcessEnd& process_end) {
   if (verdict.has_process_end()) return false;
   *verdict.mutable_process_end() = process_end;
-  verdict.mutable_evidence()->Add(
-      EvidenceOf(v1::EVIDENCE_KIND_SUPERVISOR_REPORT, verdict.worker(),
-                 ToText(process_end)));
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_SUPERVISOR_REPORT, verdict.worker(),
+                         ToText(process_end)),
+              verdict);
   return true;
 }
 

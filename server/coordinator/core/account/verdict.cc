@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -79,8 +80,8 @@ Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
 }
 
 v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
-                            std::string_view what, std::string odd_value,
-                            std::string other_value, absl::Time time) {
+                            std::string_view what, const std::string& odd_value,
+                            const std::string& other_value, absl::Time time) {
   const MemberIdentity& odd = difference.odd->identity;
   v1::Verdict verdict = VerdictOnNobody(
       job,
@@ -95,11 +96,11 @@ v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
   verdict.set_host(odd.host);
   verdict.set_pid(odd.pid);
   verdict.set_step(difference.odd->step);
-  verdict.mutable_evidence()->Add(
-      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, odd.worker, std::move(odd_value)));
-  verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_MISMATCH,
-                                             difference.other->identity.worker,
-                                             std::move(other_value)));
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, odd.worker, odd_value),
+              verdict);
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_MISMATCH,
+                         difference.other->identity.worker, other_value),
+              verdict);
   verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
   verdict.set_exit_code(static_cast<int>(ExitCode::kPlanMismatch));
   return verdict;
@@ -160,11 +161,12 @@ v1::Verdict VerdictOnMember(const Job& job, const Member& member,
   verdict.set_pid(identity.pid);
   verdict.set_step(member.step);
   verdict.set_collective_sequence(worker.collective_sequence);
-  verdict.mutable_evidence()->Add(std::move(evidence));
+  AddEvidence(std::move(evidence), verdict);
   for (const SuspicionReport& report : job.suspicions) {
     if (report.peer_rank != identity.rank) continue;
-    verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT,
-                                               report.observer, report.detail));
+    AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
+                           report.detail),
+                verdict);
   }
   return verdict;
 }
@@ -174,8 +176,15 @@ v1::Evidence EvidenceOf(v1::EvidenceKind kind, std::string_view observer,
   v1::Evidence evidence;
   evidence.set_kind(kind);
   evidence.set_observer(std::string(observer));
-  evidence.set_detail(std::string(detail));
+  evidence.set_detail(BoundedUtf8(detail, kMaxDetail));
   return evidence;
+}
+
+void AddEvidence(v1::Evidence evidence, v1::Verdict& verdict) {
+  verdict.set_evidence_count(verdict.evidence_count() + 1);
+  if (verdict.evidence_size() < kMaxEvidence) {
+    *verdict.add_evidence() = std::move(evidence);
+  }
 }
 
 std::string LinkText(v1::LinkFailure failure, std::string_view detail) {
@@ -234,10 +243,11 @@ v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
                    LinkDetail(job, first.observer_rank, first.peer_rank)),
       time);
   for (const SuspicionReport& report : job.suspicions) {
-    verdict.mutable_evidence()->Add(
+    AddEvidence(
         EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
                    absl::StrCat("rank ", report.observer_rank, " about rank ",
-                                report.peer_rank, ": ", report.detail)));
+                                report.peer_rank, ": ", report.detail)),
+        verdict);
   }
   return verdict;
 }
@@ -250,8 +260,9 @@ v1::Verdict VerdictOnStates(const Job& job, const SuspicionReport& report,
                    " and ", Describe(job.members[report.peer_rank].identity),
                    " held different states: ", report.detail),
       time);
-  verdict.mutable_evidence()->Add(
-      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, report.observer, report.detail));
+  AddEvidence(
+      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, report.observer, report.detail),
+      verdict);
   return verdict;
 }
 
@@ -276,18 +287,19 @@ void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict) {
   if (verdict.worker().empty() && !later.worker().empty() &&
       verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB) {
     v1::Verdict merged = later;
-    merged.mutable_evidence()->MergeFrom(verdict.evidence());
+    const int count = merged.evidence_count() + verdict.evidence_count();
+    for (const v1::Evidence& evidence : verdict.evidence()) {
+      AddEvidence(evidence, merged);
+    }
+    merged.set_evidence_count(count);
     verdict = std::move(merged);
     return;
   }
   verdict.set_decision(later.decision());
-  if (verdict.worker() == later.worker() || later.evidence().empty() ||
-      verdict.evidence().size() >= kMaxEvidence) {
-    return;
-  }
-  v1::Evidence evidence = later.evidence(0);
-  evidence.set_detail(later.summary());
-  verdict.mutable_evidence()->Add(std::move(evidence));
+  if (verdict.worker() == later.worker() || later.evidence().empty()) return;
+  const v1::Evidence& first = later.evidence(0);
+  AddEvidence(EvidenceOf(first.kind(), first.observer(), later.summary()),
+              verdict);
 }
 
 Agreement PreparedAgreement(const Job& job) {

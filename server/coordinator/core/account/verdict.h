@@ -26,9 +26,16 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                           v1::Evidence evidence,
                                           absl::Time time);
 
+// `detail` is cut to kMaxDetail bytes.
+inline constexpr size_t kMaxDetail = 1024;
 [[nodiscard]] v1::Evidence EvidenceOf(v1::EvidenceKind kind,
                                       std::string_view observer,
                                       std::string_view detail);
+
+// Adds `evidence` to `verdict`; beyond kMaxEvidence it is only counted, so that a
+// halt stays small however many members have seen its cause.
+inline constexpr int kMaxEvidence = 16;
+void AddEvidence(v1::Evidence evidence, v1::Verdict& verdict);
 
 // "closed by the peer: DETAIL": what a member observed of a link, and how it
 // failed if that was told.
@@ -68,8 +75,6 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
 // Adds `later`, a verdict on the same incident, to the first. The culprit that
 // was blamed first stays blamed, and `later` becomes evidence; but if nobody
 // was blamed for a halt that the job survives, `later` replaces the verdict.
-// Evidence beyond kMaxEvidence is left out.
-inline constexpr int kMaxEvidence = 64;
 void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict);
 
 // Returns whether all members of `job` that are not lost have prepared, and the

@@ -30,7 +30,7 @@ v1::Verdict VerdictOn(
   verdict.set_worker(worker);
   verdict.set_summary("what became of " + worker);
   verdict.set_decision(decision);
-  verdict.mutable_evidence()->Add(EvidenceOf(kind, "coordinator", "seen"));
+  AddEvidence(EvidenceOf(kind, "coordinator", "seen"), verdict);
   return verdict;
 }
 
@@ -84,6 +84,34 @@ TEST(VerdictTest, EvidenceIsBounded) {
         verdict);
   }
   EXPECT_THAT(verdict.evidence(), SizeIs(kMaxEvidence));
+  EXPECT_EQ(verdict.evidence_count(), 2 * kMaxEvidence);
+}
+
+TEST(VerdictTest, AHaltOfThousandsStaysSmall) {
+  constexpr int kMembers = 4096;
+  Job job;
+  for (int rank = 0; rank < kMembers; ++rank) {
+    Member& member = job.members.emplace_back();
+    member.identity.rank = rank;
+    member.identity.worker = "w" + std::to_string(rank);
+    job.suspicions.push_back({.observer = member.identity.worker,
+                              .observer_rank = rank,
+                              .peer_rank = rank == 0 ? 1 : 0,
+                              .detail = std::string(5000, 'x')});
+  }
+  const Member& lost = job.members.front();
+  Worker worker;
+  const v1::Verdict on_member = VerdictOnMember(
+      job, lost, worker, "was lost",
+      EvidenceOf(v1::EVIDENCE_KIND_LEASE_EXPIRED, "coordinator", "silent"),
+      absl::UnixEpoch());
+  EXPECT_EQ(on_member.evidence_count(), kMembers);
+  EXPECT_THAT(on_member.evidence(), SizeIs(kMaxEvidence));
+  EXPECT_LT(on_member.ByteSizeLong(), 20'000u);
+  const v1::Verdict on_link =
+      VerdictOnLink(job, job.suspicions[1], absl::UnixEpoch());
+  EXPECT_EQ(on_link.evidence_count(), kMembers);
+  EXPECT_LT(on_link.ByteSizeLong(), 30'000u);
 }
 
 TEST(VerdictTest, WordsOnlyInShowsWhatDiffers) {

@@ -176,10 +176,10 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
 v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
   v1::Verdict verdict =
       VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
-  verdict.mutable_evidence()->Add(
-      EvidenceOf(HasLeaver(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
-                                            : v1::EVIDENCE_KIND_JOINED,
-                 kCoordinatorObserver, verdict.summary()));
+  AddEvidence(EvidenceOf(HasLeaver(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
+                                                    : v1::EVIDENCE_KIND_JOINED,
+                         kCoordinatorObserver, verdict.summary()),
+              verdict);
   return verdict;
 }
 

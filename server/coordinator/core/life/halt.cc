@@ -93,8 +93,9 @@ v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
   }
   v1::Verdict verdict = VerdictOnNobody(
       job, "all ranks paused, because a worker leaves", turn.time);
-  verdict.mutable_evidence()->Add(EvidenceOf(
-      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver,
+                         verdict.summary()),
+              verdict);
   return verdict;
 }
 

@@ -257,8 +257,9 @@ void OnHandOverDeadline(Turn& turn, Job& job) {
                    "there is time: ",
                    LeaveText(turn.state, job)),
       turn.time);
-  verdict.mutable_evidence()->Add(EvidenceOf(
-      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver,
+                         verdict.summary()),
+              verdict);
   BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
 }
 
@@ -308,8 +309,9 @@ v1::Verdict VerdictOnLeave(const Turn& turn, const Job& job, int64_t step) {
       job,
       absl::StrCat(leavers.empty() ? "workers leave" : leavers, "; ", what),
       turn.time);
-  verdict.mutable_evidence()->Add(EvidenceOf(
-      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver,
+                         verdict.summary()),
+              verdict);
   return verdict;
 }
 

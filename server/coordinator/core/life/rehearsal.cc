@@ -94,7 +94,7 @@ void Drop(Turn& turn, Job& job, Worker& worker, std::string_view what,
   verdict.set_host(worker.host);
   verdict.set_pid(worker.pid);
   verdict.set_exit_code(static_cast<int>(exit_code));
-  verdict.mutable_evidence()->Add(std::move(evidence));
+  AddEvidence(std::move(evidence), verdict);
   // Perhaps nothing reached one that did not answer, so its host is not unfit.
   const bool has_answered =
       verdict.evidence(0).kind() != v1::EVIDENCE_KIND_NO_PROGRESS;
