@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/testing/action_text.h"
+#include "server/coordinator/core/testing/retained.h"
 #include "tests/simulator/assignment_payload.h"
 
 namespace ringmaster::simulator {
@@ -32,6 +33,11 @@ void SimCoordinator::Start() {
         return std::holds_alternative<coordinator::HostQuarantinedRecord>(
             record);
       });
+    }
+    // Every other time: what is left of it is to do as well.
+    if (life_ % 2 == 0) {
+      journal_ =
+          coordinator::Retained(journal_, context_.shape.config.max_ended_jobs);
     }
     absl::StatusOr<coordinator::CoordinatorCore> recovered =
         coordinator::CoordinatorCore::Recover(context_.shape.config, journal_,

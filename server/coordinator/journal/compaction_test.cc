@@ -1,11 +1,14 @@
-// Tests what opening a journal drops, what it keeps, and that a crash in
-// between changes nothing.
+// Tests what a journal drops as it is opened and while it is in use, what it keeps,
+// and that a crash in between changes nothing.
+#include "server/coordinator/journal/compaction.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -17,8 +20,11 @@
 #include "absl/strings/str_split.h"
 #include "common/fail_point/fail_point.h"
 #include "server/coordinator/core/core.h"
+#include "server/coordinator/core/testing/action_text.h"
+#include "server/coordinator/journal/database.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/journal/record_codec.h"
 #include "server/coordinator/journal/testing/journal_files.h"
 
 namespace ringmaster::coordinator {
@@ -151,7 +157,6 @@ TEST_F(CompactionTest, EndedJobKeepsItsFirstAndLastGeneration) {
   EXPECT_THAT(
       Texts(kept),
       ElementsAre("job_created j-1", "generation_formed j-1 3",
-                  "verdict_reached j-1", "verdict_reached j-1",
                   "generation_formed j-1 8", "job_ended j-1", "job_created j-2",
                   "generation_formed j-2 9", "generation_formed j-2 10"));
   // The visible state is the same.
@@ -251,6 +256,130 @@ TEST_F(CompactionTest, CrashWhileCompactingLeavesAllOrWhatStays) {
     EXPECT_TRUE(left == records.size() || left == 6u) << left;
     EXPECT_EQ(OpenAndLoad(directory, 2).size(), 6u);
     EXPECT_EQ(Recovered(OpenAndLoad(directory, 2), 2).last_generation, 300);
+  }
+}
+
+// Jobs of two generations each, one after another; each record is unlike any other.
+std::vector<JournalRecord> LongHistory(int64_t jobs) {
+  std::vector<JournalRecord> records;
+  for (int64_t number = 1; number <= jobs; ++number) {
+    records.emplace_back(Created(number));
+    records.emplace_back(Formed(2 * number - 1, number));
+    records.emplace_back(
+        VerdictReachedRecord{JobName(number), OnGeneration(2 * number - 1)});
+    records.emplace_back(Formed(2 * number, number, number % 7));
+    records.emplace_back(Ended(number));
+  }
+  return records;
+}
+
+std::string StateText(const std::vector<JournalRecord>& records) {
+  const State state = Recovered(records, 2);
+  return absl::StrCat(ToText(state), state.last_generation, " ",
+                      state.last_job_number);
+}
+
+TEST_F(CompactionTest, EachPassLeavesTheSameState) {
+  const std::vector<JournalRecord> history = LongHistory(20);
+  absl::StatusOr<Database> database =
+      Database::Open(FreshDirectory() + "/journal.sqlite3");
+  ASSERT_TRUE(database.ok()) << database.status();
+  Compaction compaction(2);
+  const auto add = [&](const JournalRecord& record) {
+    ASSERT_EQ(database->Commit({Encode(record)}), absl::OkStatus());
+    compaction.Add(DigestOf(record), 1);
+  };
+  std::vector<JournalRecord> all(history.begin(), history.end() - 5);
+  for (const JournalRecord& record : all) add(record);
+  int passes = 0;
+  do {
+    ASSERT_EQ(compaction.Pass(*database, 1), absl::OkStatus());
+    std::vector<JournalRecord> left;
+    ASSERT_EQ(database->ForEachRow([&](int64_t, const Row& row) {
+      left.push_back(*Decode(row));
+      return absl::OkStatus();
+    }),
+              absl::OkStatus());
+    ASSERT_EQ(StateText(left), StateText(all)) << "pass " << passes;
+    // Others come meanwhile.
+    if (++passes % 16 == 0 && all.size() < history.size()) {
+      all.push_back(history[all.size()]);
+      add(all.back());
+    }
+  } while (compaction.IsDue());
+  EXPECT_LT(compaction.records(), 20);
+  EXPECT_GT(passes, 20);
+}
+
+TEST_F(CompactionTest, APassThatFailsChangesNothing) {
+  const std::vector<JournalRecord> history = LongHistory(20);
+  absl::StatusOr<Database> database =
+      Database::Open(FreshDirectory() + "/journal.sqlite3");
+  ASSERT_TRUE(database.ok()) << database.status();
+  Compaction compaction(2);
+  for (const JournalRecord& record : history) {
+    ASSERT_EQ(database->Commit({Encode(record)}), absl::OkStatus());
+    compaction.Add(DigestOf(record), 1);
+  }
+  FailPoint::Arm("journal.compact", FailPoint::Action::kError);
+  EXPECT_FALSE(compaction.Pass(*database, 1).ok());
+  EXPECT_FALSE(compaction.IsDue());
+  FailPoint::DisarmAll();
+  EXPECT_EQ(compaction.Pass(*database, 1 << 20), absl::OkStatus());
+  EXPECT_FALSE(compaction.IsDue());
+}
+
+TEST_F(CompactionTest, AJournalInUseStaysSmall) {
+  std::vector<JournalRecord> all = LongHistory(1000);
+  const std::unique_ptr<Journal> journal = OpenAt(directory_, 2);
+  for (const JournalRecord& record : all) {
+    journal->Append(record, [](const absl::Status&) {});
+  }
+  // All of that came at once. The passes catch up with it, one a commit at least.
+  absl::StatusOr<std::vector<JournalRecord>> left;
+  int64_t number = 1001;
+  do {
+    all.emplace_back(Created(number));
+    ASSERT_EQ(AppendAndWait(*journal, Created(number)), absl::StatusCode::kOk);
+    left = journal->Load();
+    ASSERT_TRUE(left.ok()) << left.status();
+    ASSERT_EQ(StateText(*left), StateText(all));
+  } while (left->size() > 300 && ++number < 1200);
+  EXPECT_LE(left->size(), 300u);
+}
+
+TEST_F(CompactionTest, CrashOfAJournalInUseLeavesTheStateOfABeginning) {
+  const std::vector<JournalRecord> history = LongHistory(120);
+  for (const char* point :
+       {"journal.compact", "journal.commit", "journal.write", "journal.sync",
+        "journal.committed"}) {
+    SCOPED_TRACE(point);
+    const std::string directory = FreshDirectory();
+    const pid_t child = fork();
+    if (child == 0) {
+      const std::unique_ptr<Journal> journal = OpenAt(directory, 2);
+      const bool is_of_pass = std::string_view(point) == "journal.compact";
+      for (size_t i = 0; i < history.size(); ++i) {
+        // The first round begins with record 256.
+        if (i == 250) {
+          FailPoint::Arm(point, FailPoint::Action::kCrash,
+                         /*at_pass=*/is_of_pass ? 1 : 9);
+        }
+        (void)AppendAndWait(*journal, history[i]);
+      }
+      _exit(0);
+    }
+    int wait_status = 0;
+    ASSERT_EQ(waitpid(child, &wait_status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(wait_status));
+    const std::vector<JournalRecord> left = OpenAndLoad(directory, 1'000'000);
+    ASSERT_FALSE(left.empty());
+    const std::vector<std::string> texts = Texts(history);
+    const auto last = std::find(texts.begin(), texts.end(), Texts(left).back());
+    ASSERT_NE(last, texts.end());
+    EXPECT_EQ(StateText(left),
+              StateText({history.begin(),
+                         history.begin() + (last - texts.begin()) + 1}));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,32 +84,8 @@ constexpr int64_t ApplicationIdOf(int64_t version) {
   return version < kFirstNumberedVersion ? 0 : 0x524d4a00 + version;
 }
 
-// Jobs beyond the last %d that ended; but see Compact for two that stay.
-constexpr char kDropOldJobs[] =
-    "DELETE FROM decisions WHERE job_id IN ("
-    "  SELECT job_id FROM decisions WHERE type = 'job_ended'"
-    "  ORDER BY sequence DESC LIMIT -1 OFFSET %d)"
-    " AND job_id NOT IN ("
-    "  SELECT job_id FROM decisions WHERE sequence IN ("
-    "    SELECT MAX(sequence) FROM decisions WHERE type = 'job_created'"
-    "    UNION ALL"
-    "    SELECT MAX(sequence) FROM decisions"
-    "    WHERE type = 'generation_formed'))";
-
 constexpr char kReadLastNumber[] =
     "SELECT COALESCE(MAX(sequence), 0) FROM decisions";
-
-// For jobs that have ended; a job's first generation stays, as it tells when
-// the job began.
-constexpr char kDropSupersededGenerations[] =
-    "DELETE FROM decisions WHERE type = 'generation_formed'"
-    " AND job_id IN (SELECT job_id FROM decisions WHERE type = 'job_ended')"
-    " AND sequence NOT IN ("
-    "  SELECT MIN(sequence) FROM decisions WHERE type = 'generation_formed'"
-    "  GROUP BY job_id"
-    "  UNION ALL"
-    "  SELECT MAX(sequence) FROM decisions WHERE type = 'generation_formed'"
-    "  GROUP BY job_id)";
 
 }  // namespace
 
@@ -214,9 +191,10 @@ absl::Status Database::Migrate() {
       RETURN_IF_ERROR(Execute("ALTER TABLE decisions RENAME TO unnumbered"));
       RETURN_IF_ERROR(Execute(kCreateDecisions));
       int64_t number = 0;
-      RETURN_IF_ERROR(ReadRows(
-          "unnumbered", Numbers::kUnchecked,
-          [&](int64_t, const Row& row) { return InsertRow(++number, row); }));
+      RETURN_IF_ERROR(ReadRows("unnumbered", Numbers::kUnchecked,
+                               [&](int64_t, const Row& row) {
+                                 return WriteRow("INSERT", ++number, row);
+                               }));
       RETURN_IF_ERROR(Execute("DROP TABLE unnumbered"));
     }
     RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA application_id = ",
@@ -246,7 +224,7 @@ absl::Status Database::Commit(const std::vector<Row>& rows) {
   RETURN_IF_ERROR(InTransaction([&]() -> absl::Status {
     for (const Row& row : rows) {
       RETURN_IF_ERROR(FAIL_POINT("journal.append"));
-      RETURN_IF_ERROR(InsertRow(++number, row));
+      RETURN_IF_ERROR(WriteRow("INSERT", ++number, row));
     }
     return absl::OkStatus();
   }));
@@ -262,55 +240,32 @@ absl::Status Database::Probe() {
   });
 }
 
-absl::Status Database::Compact(int max_ended_jobs) {
-  RETURN_IF_ERROR(
-      ForEachRow([](int64_t, const Row&) { return absl::OkStatus(); }));
+absl::Status Database::Replace(const std::map<int64_t, Row>& rows,
+                               int64_t last) {
   RETURN_IF_ERROR(InTransaction([&]() -> absl::Status {
-    RETURN_IF_ERROR(Execute(absl::StrFormat(kDropOldJobs, max_ended_jobs)));
-    RETURN_IF_ERROR(Execute(kDropSupersededGenerations));
-    RETURN_IF_ERROR(Renumber());
+    for (const auto& [number, row] : rows) {
+      if (number <= last) RETURN_IF_ERROR(WriteRow("REPLACE", number, row));
+    }
+    RETURN_IF_ERROR(
+        Execute(absl::StrCat("DELETE FROM decisions WHERE sequence > ", last)));
     return FAIL_POINT("journal.compact");
   }));
-  ASSIGN_OR_RETURN(last_number_, ReadInteger(kReadLastNumber));
-  return Shrink();
-}
-
-absl::Status Database::Renumber() {
-  struct Move {
-    int64_t from;
-    int64_t to;
-    int64_t checksum;
-  };
-  // Made afterwards: SQLite does not say what a reader sees of them.
-  std::vector<Move> moves;
-  int64_t number = 0;
-  RETURN_IF_ERROR(ReadRows(
-      "decisions", Numbers::kWithGaps, [&](int64_t from, const Row& row) {
-        if (from != ++number) {
-          moves.push_back({from, number, ChecksumOf(number, row)});
-        }
-        return absl::OkStatus();
-      }));
-  for (const Move& move : moves) {
-    RETURN_IF_ERROR(MoveRow(move.from, move.to, move.checksum));
-  }
+  last_number_ = last;
   return absl::OkStatus();
 }
 
-absl::Status Database::MoveRow(int64_t from, int64_t to, int64_t checksum) {
-  sqlite3_stmt* raw = nullptr;
-  int code = sqlite3_prepare_v2(
-      connection_,
-      "UPDATE decisions SET sequence = ?, checksum = ? WHERE sequence = ?", -1,
-      &raw, nullptr);
-  const Statement statement(raw);
-  if (code != SQLITE_OK) return ErrorOf(code, "cannot be written");
-  sqlite3_bind_int64(raw, 1, to);
-  sqlite3_bind_int64(raw, 2, checksum);
-  sqlite3_bind_int64(raw, 3, from);
-  code = sqlite3_step(raw);
-  return code == SQLITE_DONE ? absl::OkStatus()
-                             : ErrorOf(code, "cannot be written");
+absl::StatusOr<Row> Database::ReadRow(int64_t number) {
+  std::optional<Row> found;
+  RETURN_IF_ERROR(ReadRows(
+      "decisions", Numbers::kConsecutive,
+      [&](int64_t, Row row) {
+        found = std::move(row);
+        return absl::OkStatus();
+      },
+      number, number));
+  if (!found.has_value())
+    return Damaged(path_, absl::StrCat("record ", number, " is missing"));
+  return *std::move(found);
 }
 
 absl::Status Database::Shrink() {
@@ -331,18 +286,20 @@ absl::Status Database::ForEachRow(const Visitor& visit) {
 }
 
 absl::Status Database::ReadRows(const std::string& table, Numbers numbers,
-                                const Visitor& visit) {
+                                const Visitor& visit, int64_t first,
+                                int64_t last_wanted) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(
       connection_,
       absl::StrCat("SELECT sequence, type, job_id, generation, body, spec, "
                    "checksum FROM ",
-                   table, " ORDER BY sequence")
+                   table, " WHERE sequence BETWEEN ", first, " AND ",
+                   last_wanted, " ORDER BY sequence")
           .c_str(),
       -1, &raw, nullptr);
   const Statement statement(raw);
   if (code != SQLITE_OK) return ErrorOf(code, "cannot be read");
-  int64_t last = 0;
+  int64_t last = first - 1;
   while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
     const int64_t number = sqlite3_column_int64(raw, 0);
     if (numbers == Numbers::kConsecutive && number != last + 1) {
@@ -395,13 +352,16 @@ absl::StatusOr<int64_t> Database::ReadInteger(const std::string& sql) {
   return sqlite3_column_int64(raw, 0);
 }
 
-absl::Status Database::InsertRow(int64_t number, const Row& row) {
+absl::Status Database::WriteRow(const char* verb, int64_t number,
+                                const Row& row) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(
       connection_,
-      "INSERT INTO decisions"
-      " (type, job_id, generation, body, spec, checksum, sequence)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?)",
+      absl::StrCat(verb,
+                   " INTO decisions"
+                   " (type, job_id, generation, body, spec, checksum, sequence)"
+                   " VALUES (?, ?, ?, ?, ?, ?, ?)")
+          .c_str(),
       -1, &raw, nullptr);
   const Statement statement(raw);
   if (code != SQLITE_OK) return ErrorOf(code, "cannot be written");

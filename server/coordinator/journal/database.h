@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,14 +55,17 @@ class Database {
   // Makes a commit without effect, to see whether commits work.
   [[nodiscard]] absl::Status Probe();
 
-  // Drops records that no state needs any more: ended jobs except the last
-  // `max_ended_jobs`, and all generations of ended jobs except the first and
-  // the last. The job created last and the job of the highest generation always
-  // stay: counting continues from their numbers. The others are
-  // numbered anew. One commit, all or nothing;
-  // then the file returns the space if it is much. A journal with a damaged
-  // record is left alone (DATA_LOSS).
-  [[nodiscard]] absl::Status Compact(int max_ended_jobs);
+  // Replaces rows by number, and drops those behind number `last`; in one commit.
+  // Errors as those of Commit.
+  [[nodiscard]] absl::Status Replace(const std::map<int64_t, Row>& rows,
+                                     int64_t last);
+
+  // Returns the row with that number. DATA_LOSS if it is missing or damaged.
+  [[nodiscard]] absl::StatusOr<Row> ReadRow(int64_t number);
+
+  // Gives unused pages back to the file system once they are a quarter. Copies the
+  // whole file, so it takes its time.
+  [[nodiscard]] absl::Status Shrink();
 
   using Visitor = std::function<absl::Status(int64_t number, Row row)>;
   // Calls `visit` with each row, oldest first, until it fails. DATA_LOSS names the
@@ -81,18 +86,16 @@ class Database {
   absl::Status CheckTables();
 
   // How the records of a table are numbered, and whether their checksums cover it.
-  enum class Numbers { kUnchecked, kWithGaps, kConsecutive };
+  enum class Numbers { kUnchecked, kConsecutive };
+  // Of rows from number `first` to `last`.
   absl::Status ReadRows(const std::string& table, Numbers numbers,
-                        const Visitor& visit);
-  // Closes the gaps that dropped records left.
-  absl::Status Renumber();
-  absl::Status MoveRow(int64_t from, int64_t to, int64_t checksum);
-  absl::Status InsertRow(int64_t number, const Row& row);
+                        const Visitor& visit, int64_t first = 1,
+                        int64_t last = std::numeric_limits<int64_t>::max());
+  // Writes the row by `verb`, INSERT or REPLACE.
+  absl::Status WriteRow(const char* verb, int64_t number, const Row& row);
 
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<int64_t> ReadInteger(const std::string& sql);
-  // Gives unused pages back to the file system once they are a quarter.
-  absl::Status Shrink();
   // Passes the fail points journal.begin, journal.commit (before SQLite's
   // COMMIT) and journal.committed (after it; `error` means nothing there).
   absl::Status InTransaction(const std::function<absl::Status()>& body);

@@ -11,10 +11,9 @@
 // before a commit works again, a record whose fsync failed may still turn up:
 // the kernel does not say what it wrote. The core's recovery allows for that.)
 //
-// Opening compacts: it drops old ended jobs, and of the other ended jobs all
-// generations except the first and the last. The last job number and the last
-// generation always stay, since counting continues from them. If that fails (a
-// full disk), the log says so, and the journal is used as it is.
+// What no state needs any more is dropped (core/state/retention.h): on opening, and
+// while the journal grows, in commits of their own that are small (compaction.h). If
+// that fails (a full disk), the log says so, and the journal is used as it is.
 //
 // One process holds the directory: an exclusive lock on DIR/lock, which names
 // the holder, lasts until the Journal is destroyed or the process ends.
@@ -54,7 +53,7 @@ class Journal {
     std::function<void()> on_works_again = {};
     // The time between two probes of a failing disk.
     absl::Duration probe_interval = absl::Seconds(1);
-    // Opening keeps this many ended jobs, the newest, and drops the others.
+    // This many ended jobs are kept, the newest.
     int max_ended_jobs = 100;
     // For waiting between probes; outlives the Journal.
     Clock* clock = &Clock::Real();

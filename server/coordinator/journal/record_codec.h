@@ -24,6 +24,11 @@ struct Row {
   std::string spec;
 };
 
+// The bytes of a row that are worth counting.
+[[nodiscard]] inline int64_t BytesOf(const Row& row) {
+  return static_cast<int64_t>(row.body.size() + row.spec.size());
+}
+
 // XXH64 over the number of a row, counted from 1, and all its columns: SQLite has
 // no checksums for what is in its pages.
 [[nodiscard]] int64_t ChecksumOf(int64_t number, const Row& row);

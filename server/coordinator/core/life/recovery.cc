@@ -160,6 +160,7 @@ struct FoldVisitor {
                        static_cast<int>(record.state), ", which is no end"));
     }
     job->absent.clear();
+    job->members.clear();  // the journal keeps them no longer
     job->state = record.state;
     job->exit_code = record.exit_code;
     job->message = record.message;
@@ -177,6 +178,7 @@ struct FoldVisitor {
 
   // Expired ones end when the coordinator begins.
   absl::Status operator()(const HostQuarantinedRecord& record) {
+    if (record.host_key.empty()) return absl::OkStatus();  // a filler
     state.quarantines.push_back(
         {record.host_key, record.host, record.end_time, record.reason,
          MonotonicTime::InfiniteFuture(),

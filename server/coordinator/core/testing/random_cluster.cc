@@ -8,6 +8,7 @@
 #include "common/status/reason.h"
 #include "server/coordinator/core/state/turn.h"
 #include "server/coordinator/core/testing/action_text.h"
+#include "server/coordinator/core/testing/retained.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -224,6 +225,7 @@ void RandomCluster::RestartCoordinator() {
     process.down.clear();
   }
   log_.push_back("restart");
+  if (Chance(50)) journal_ = Retained(journal_, config_.max_ended_jobs);
   absl::StatusOr<CoordinatorCore> core =
       CoordinatorCore::Recover(config_, journal_, ++coordinator_incarnation_);
   if (!core.ok()) {

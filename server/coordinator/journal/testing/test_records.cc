@@ -39,7 +39,8 @@ v1::Verdict SomeVerdict() {
 
 JobEndedRecord SomeEnd() {
   JobEndedRecord end;
-  end.job_id = "j-1";
+  // If it were of the job of the others, less would be needed of those.
+  end.job_id = "j-2";
   end.state = v1::JOB_STATE_SUCCEEDED;
   end.exit_code = 3;
   end.message = "all 100 steps are done";

@@ -1,0 +1,74 @@
+// Retention: which records of the journal are still needed.
+//
+// Those that are kept give the same state as all of them, but for two things that
+// nobody asks for any more: the members of jobs that have ended, and members that
+// were lost before their job made a step without them (absence.h).
+//   jobs that ended long ago          nothing; but the job created last and that
+//                                     of the highest generation count as recent,
+//                                     since counting goes on from their numbers
+//   other jobs that have ended        creation, cancellation, end; the first and
+//                                     the last generation, with one member each
+//   jobs that have not                creation, cancellation; the first and the
+//                                     last generation, rollbacks and the
+//                                     generations before them, and those since
+//                                     the last step, each with its verdicts; the
+//                                     last verdict
+//   quarantines                       until they are over
+// Of the generations of one coordinator in a row, the first and the last of a job
+// that has not ended stay too: they tell which numbers it has formed (formed.h).
+//
+// Pure: the journal keeps a digest of each of its records, and asks.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RETENTION_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RETENTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/coordinator/core/state/record.h"
+
+namespace ringmaster::coordinator {
+
+// The part of a record that decides whether it is needed.
+struct RecordDigest {
+  // The index in JournalRecord.
+  size_t type = 0;
+  std::string job_id;
+  // Of a generation and of a verdict.
+  int64_t generation = 0;
+  // Of a generation.
+  int64_t resume_step = 0;
+  uint64_t formed_by = 0;
+  bool is_rollback = false;
+  bool has_since = false;
+  bool is_trimmed = false;
+  // When it was made; and when a quarantine ends.
+  absl::Time time;
+  absl::Time end_time;
+  bool is_filler = false;
+};
+
+[[nodiscard]] RecordDigest DigestOf(const JournalRecord& record);
+
+enum class Fate {
+  kKeep,
+  kTrim,  // replaced by Trimmed(record)
+  kDrop,
+};
+
+// Returns the fate of each of `records`, oldest first. `max_ended_jobs`: as many as
+// ended last are recent.
+[[nodiscard]] std::vector<Fate> FatesOf(
+    const std::vector<RecordDigest>& records, int max_ended_jobs);
+
+// Returns a generation's record with only what is needed once its job has ended.
+[[nodiscard]] JournalRecord Trimmed(JournalRecord record);
+
+// A record that changes no state, wherever it stands: a quarantine, of no host, that
+// is over. It fills the place of a dropped one until the others have moved up.
+[[nodiscard]] JournalRecord Filler();
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RETENTION_H_
