@@ -128,7 +128,8 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
   return proto;
 }
 
-v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
+v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
+                 std::optional<int> queue_position) {
   v1::Job proto;
   proto.set_id(job.id);
   proto.set_request_id(job.request_id);
@@ -158,7 +159,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   SetIncidents(state, job, members, proto);
   SetStraggler(job, proto);
   proto.set_exit_code(job.exit_code);
-  proto.set_queue_position(state.QueuePosition(job));
+  proto.set_queue_position(
+      queue_position.has_value() ? *queue_position : state.QueuePosition(job));
   SetTime(job.create_time, proto.mutable_create_time());
   if (job.start_time != absl::InfinitePast()) {
     SetTime(job.start_time, proto.mutable_start_time());
@@ -196,13 +198,21 @@ v1::Status StatusProto(const StatusSource& source) {
     if (!IsInForce(state, quarantine)) continue;
     *proto.add_quarantines() = QuarantineProto(quarantine);
   }
+  const auto is_queued = [](const auto& entry) {
+    return entry.second.state == v1::JOB_STATE_QUEUED;
+  };
+  // Behind the active one.
+  auto position =
+      std::count_if(state.jobs.begin(), state.jobs.end(), is_queued) -
+      (state.active_job == 0 ? 1 : 0);
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;
     if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
     *proto.add_jobs() =
         JobProto(state, job,
-                 IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll);
+                 IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll,
+                 is_queued(*it) ? static_cast<int>(position--) : 0);
   }
   return proto;
 }

@@ -3,6 +3,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -45,9 +46,11 @@ struct StatusSource {
 
 enum class MemberDetail { kAll, kNone };
 // `job` is one of `state`'s. Without its members, only its last incident is
-// included.
-[[nodiscard]] v1::Job JobProto(const State& state, const Job& job,
-                               MemberDetail members = MemberDetail::kAll);
+// included. `queue_position`: if it is known, since counting takes time.
+[[nodiscard]] v1::Job JobProto(
+    const State& state, const Job& job,
+    MemberDetail members = MemberDetail::kAll,
+    std::optional<int> queue_position = std::nullopt);
 
 // Everything: the pool by name, jobs that have not ended, and the last
 // kMaxEndedJobsShown that have, those without their members, newest first.

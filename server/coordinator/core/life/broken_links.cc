@@ -34,22 +34,22 @@ bool AreAllClosed(const Job& job) {
                      });
 }
 
-// All peers that the reports are about live and have stopped as well: they were
-// heard after the report, or have reported a link themselves.
-bool AreAllAnswered(const State& state, const Job& job) {
-  std::vector<bool> has_reported(job.members.size());
-  for (const SuspicionReport& report : job.suspicions) {
-    has_reported[static_cast<size_t>(report.observer_rank)] = true;
-  }
-  return std::all_of(
-      job.suspicions.begin(), job.suspicions.end(),
-      [&](const SuspicionReport& report) {
-        const auto rank = static_cast<size_t>(report.peer_rank);
-        const Worker* const peer =
-            state.FindWorker(job.members[rank].identity.worker);
-        return peer != nullptr && peer->session != 0 &&
-               (peer->last_heard > report.time || has_reported[rank]);
-      });
+bool HasReported(const Job& job, int rank) {
+  return std::any_of(job.suspicions.begin(), job.suspicions.end(),
+                     [&](const SuspicionReport& report) {
+                       return report.observer_rank == rank;
+                     });
+}
+
+// The peer closed the connection, lives and has stopped as well: it was heard after
+// the report, or has reported a link itself.
+bool IsAnswered(const State& state, const Job& job,
+                const SuspicionReport& report) {
+  const Worker* const peer =
+      state.FindWorker(job.members[report.peer_rank].identity.worker);
+  return report.failure == v1::LINK_FAILURE_CLOSED && peer != nullptr &&
+         peer->session != 0 &&
+         (peer->last_heard > report.time || HasReported(job, report.peer_rank));
 }
 
 // Returns the links that the suspicions are about, without those that follow
@@ -175,11 +175,17 @@ void OnLinksClosed(Turn& turn, Job& job) {
 }  // namespace
 
 void HastenSuspicions(const Turn& turn, Job& job) {
-  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture() ||
-      !AreAllClosed(job)) {
+  size_t& answered = job.answered_suspicions;
+  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture()) {
+    answered = 0;
     return;
   }
-  if (AreAllAnswered(turn.state, job)) job.suspicion_deadline = turn.now;
+  // This runs with every event, so it looks at each report until that is answered.
+  while (answered < job.suspicions.size()) {
+    if (!IsAnswered(turn.state, job, job.suspicions[answered])) return;
+    ++answered;
+  }
+  job.suspicion_deadline = turn.now;
 }
 
 void OnSuspicionDeadline(Turn& turn, Job& job) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/protocol/enum_name.h"
@@ -108,9 +109,16 @@ absl::StatusOr<const Job*> State::LookUpJob(std::string_view id_or_name) const {
 }
 
 const Job* State::FindJob(std::string_view id) const {
-  // Most calls are about the newest jobs.
-  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (it->second.id == id) return &it->second;
+  // It ends with the job's number.
+  int64_t number = 0;
+  const std::string_view digits = id.substr(id.rfind('-') + 1);
+  if (absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()),
+                       &number)) {
+    const auto known = jobs.find(number);
+    if (known != jobs.end() && known->second.id == id) return &known->second;
+  }
+  for (const auto& [other, job] : jobs) {
+    if (job.id == id) return &job;
   }
   return nullptr;
 }

@@ -263,6 +263,8 @@ struct Job : JobTerms {
   // While HALTING: what comes next, and the verdict sent with the halt.
   HaltIntent halt_intent = HaltIntent::kReform;
   std::vector<SuspicionReport> suspicions;
+  // The first of them that are known to be answered; see HastenSuspicions.
+  size_t answered_suspicions = 0;
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;
