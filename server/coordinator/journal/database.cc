@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -105,6 +107,13 @@ absl::StatusOr<Database> Database::Open(const std::string& path) {
 }
 
 absl::StatusOr<Database> Database::OpenForReading(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return WithExitCode(absl::NotFoundError(absl::StrCat(
+                            "there is no journal ", path, error ? ": " : "",
+                            error ? error.message() : "")),
+                        ExitCode::kUsage);
+  }
   RETURN_IF_ERROR(CheckUndamaged(path));
   sqlite3* connection = nullptr;
   int code = sqlite3_open_v2(path.c_str(), &connection,
@@ -166,10 +175,10 @@ absl::Status Database::ReadVersion() {
   }
   if (version > kSchemaVersion) {
     return WithExitCode(
-        absl::FailedPreconditionError(absl::StrCat(
-            "journal ", path_, " has schema version ", version,
-            "; this coordinator knows versions up to ", kSchemaVersion,
-            ". Use the newer coordinator that wrote it.")),
+        absl::FailedPreconditionError(
+            absl::StrCat("journal ", path_, " has schema version ", version,
+                         "; this release knows versions up to ", kSchemaVersion,
+                         ". Use the newer release that wrote it.")),
         ExitCode::kUsage);
   }
   ASSIGN_OR_RETURN(const int64_t tables,
@@ -276,6 +285,36 @@ absl::Status Database::Shrink() {
   RETURN_IF_ERROR(FAIL_POINT("journal.shrink"));
   RETURN_IF_ERROR(Execute("VACUUM"));
   return Execute("PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
+absl::Status Database::InSnapshot(const std::function<absl::Status()>& body) {
+  RETURN_IF_ERROR(Execute("BEGIN"));
+  const absl::Status status = body();
+  // It has only read.
+  const absl::Status end = Execute("ROLLBACK");
+  return status.ok() ? end : status;
+}
+
+absl::Status Database::CopyTo(const std::string& path) {
+  sqlite3* connection = nullptr;
+  int code = sqlite3_open_v2(path.c_str(), &connection,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                             JournalVfs());
+  Database copy(path, connection);
+  if (code != SQLITE_OK) return copy.ErrorOf(code, "cannot be opened");
+  // What is cut short is of no use: it needs no journal.
+  RETURN_IF_ERROR(copy.Execute("PRAGMA journal_mode = OFF"));
+  sqlite3_backup* const backup =
+      sqlite3_backup_init(connection, "main", connection_, "main");
+  if (backup == nullptr)
+    return copy.ErrorOf(sqlite3_errcode(connection), "cannot be written");
+  code = sqlite3_backup_step(backup, /*nPage=*/-1);
+  sqlite3_backup_finish(backup);
+  if (code != SQLITE_DONE) return copy.ErrorOf(code, "cannot be written");
+  // SQLite finds out with a read that the copy says it has a log, and then says
+  // the opposite.
+  RETURN_IF_ERROR(copy.ReadInteger("PRAGMA user_version").status());
+  return copy.Execute("PRAGMA journal_mode = DELETE");
 }
 
 absl::Status Database::ForEachRow(const Visitor& visit) {

@@ -40,7 +40,7 @@ class Database {
   [[nodiscard]] static absl::StatusOr<Database> Open(const std::string& path);
 
   // Opens an existing one for reading, even while a coordinator is using it.
-  // Errors as in Journal::Open.
+  // Errors as in Journal::Open; NOT_FOUND if there is none.
   [[nodiscard]] static absl::StatusOr<Database> OpenForReading(
       const std::string& path);
 
@@ -66,6 +66,14 @@ class Database {
   // Gives unused pages back to the file system once they are a quarter. Copies the
   // whole file, so it takes its time.
   [[nodiscard]] absl::Status Shrink();
+
+  // Runs `body`, which sees the database as it is now, whatever others commit.
+  [[nodiscard]] absl::Status InSnapshot(
+      const std::function<absl::Status()>& body);
+
+  // Copies it to `path`, an empty file of nobody else, as one file: nothing of
+  // it is in a log. Errors as in Journal::Open.
+  [[nodiscard]] absl::Status CopyTo(const std::string& path);
 
   using Visitor = std::function<absl::Status(int64_t number, Row row)>;
   // Calls `visit` with each row, oldest first, until it fails. DATA_LOSS names the

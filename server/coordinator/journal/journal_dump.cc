@@ -1,12 +1,9 @@
 #include "server/coordinator/journal/journal_dump.h"
 
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/proto_to_json.h"
-#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "google/protobuf/message.h"
 #include "nlohmann/json.hpp"
@@ -45,15 +42,8 @@ absl::Status WriteLine(int64_t sequence, const Row& row, std::ostream& out) {
 }  // namespace
 
 absl::Status DumpJournal(const std::string& state_dir, std::ostream& out) {
-  const std::string path = absl::StrCat(state_dir, "/", kJournalFile);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return WithExitCode(absl::NotFoundError(absl::StrCat(
-                            "there is no journal ", path, error ? ": " : "",
-                            error ? error.message() : "")),
-                        ExitCode::kUsage);
-  }
-  ASSIGN_OR_RETURN(Database database, Database::OpenForReading(path));
+  ASSIGN_OR_RETURN(Database database, Database::OpenForReading(absl::StrCat(
+                                          state_dir, "/", kJournalFile)));
   RETURN_IF_ERROR(database.ForEachRow([&](int64_t sequence, const Row& row) {
     return WriteLine(sequence, row, out);
   }));

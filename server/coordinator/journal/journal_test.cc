@@ -253,7 +253,7 @@ TEST_F(JournalTest, NewerSchemaIsLeftToItsOwnCoordinator) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("schema version 99; this coordinator knows versions up "
+              HasSubstr("schema version 99; this release knows versions up "
                         "to 3"));
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/fail_point/fail_point.h"
+#include "common/files/sync_names.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 
@@ -39,20 +40,8 @@ absl::Status CannotUse(const std::string& path, const char* what, int error) {
 absl::Status SyncDirectory(const std::string& path) {
   absl::Status status = FAIL_POINT("journal.sync_directory");
   if (!status.ok()) return status;
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // A parent that may be passed through but not read has no other way.
-  if (fd < 0) return absl::OkStatus();
-  const int error = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  // Some file systems do not support it and return these errors.
-  if (error == 0 || error == EINVAL || error == EROFS) return absl::OkStatus();
-  return CannotUse(path, "synced", error);
-}
-
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
+  const int error = SyncNames(path);
+  return error == 0 ? absl::OkStatus() : CannotUse(path, "synced", error);
 }
 
 // mkdir -p, durably: a directory whose name is lost in a power failure takes the
@@ -61,7 +50,7 @@ absl::Status CreateDirectories(const std::string& path) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (mkdir(part.c_str(), kDirectoryMode) == 0) {
-      RETURN_IF_ERROR(SyncDirectory(ParentOf(part)));
+      RETURN_IF_ERROR(SyncDirectory(DirectoryOf(part)));
     } else if (errno != EEXIST) {
       const int error = errno;
       struct stat existing {};

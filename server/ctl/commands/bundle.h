@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/config/flags.h"
-#include "server/ctl/bundle/new_file.h"
+#include "common/files/new_file.h"
 #include "server/ctl/commands/context.h"
 
 namespace ringmaster::ctl {

@@ -16,8 +16,10 @@
 #include "common/config/address.h"
 #include "common/config/flags.h"
 #include "common/credentials/credentials.h"
+#include "common/files/new_file.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/journal/backup.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/bench.h"
@@ -34,6 +36,7 @@
 #include "server/ctl/commands/logs.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
+#include "server/ctl/commands/state.h"
 #include "server/ctl/commands/submit.h"
 #include "server/ctl/commands/trace.h"
 #include "server/ctl/terminal/interrupts.h"
@@ -57,6 +60,7 @@ struct CommandLine {
   LocalOptions local;
   SampleOptions sample;
   CheckpointCommandOptions checkpoint;
+  StateCommandOptions state;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -336,6 +340,17 @@ absl::StatusOr<int> LookAtCheckpoints(const std::string& command,
   return RunCheckpoint(command, line.checkpoint, line.format(), console);
 }
 
+absl::StatusOr<int> KeepState(const std::string& command,
+                              const CommandLine& line, Console& console) {
+  NewFile file(StateFileOf(command, line.state), line.state.may_replace,
+               coordinator::kBackupMode);
+  const Interrupts interrupts([&](int) {
+    file.GiveUp();
+    ExitAfterSignal(console);
+  });
+  return RunState(command, line.state, file, line.format(), console);
+}
+
 absl::StatusOr<int> Diagnose(const CommandLine& line, Console& console,
                              Clock& clock) {
   return RunDoctor(
@@ -388,6 +403,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line.sample);
   AddCheckpointCommand(flags, line.checkpoint);
+  AddStateCommand(flags, line.state);
   AddCompletionCommand(flags, line.shell);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
@@ -418,7 +434,8 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const absl::StatusOr<int> code =
       absl::StartsWith(command, "checkpoint ")
           ? LookAtCheckpoints(command, line, console)
-      : command == "local"   ? RunHere(line, console, clock)
+      : absl::StartsWith(command, "state ") ? KeepState(command, line, console)
+      : command == "local"                  ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
       : command == "doctor"  ? Diagnose(line, console, clock)
       : command == "bundle"  ? BundleAtCoordinator(line, console, clock)

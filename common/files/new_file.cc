@@ -1,4 +1,4 @@
-#include "server/ctl/bundle/new_file.h"
+#include "common/files/new_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,9 +8,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/sync_names.h"
 #include "common/status/status_macros.h"
 
-namespace ringmaster::ctl {
+namespace ringmaster {
 namespace {
 
 absl::Status Refused(const std::string& path, int error) {
@@ -33,7 +34,11 @@ absl::Status WriteAll(int descriptor, std::string_view content,
     if (count < 0) return Refused(path, errno);
     content.remove_prefix(static_cast<size_t>(count));
   }
-  // Some file systems report only now that they are full.
+  return absl::OkStatus();
+}
+
+// Some file systems report only now that they are full.
+absl::Status Sync(int descriptor, const std::string& path) {
   return ::fsync(descriptor) == 0 ? absl::OkStatus() : Refused(path, errno);
 }
 
@@ -49,13 +54,13 @@ absl::Status NewFile::Open(int& descriptor) {
   MutexLock lock(mutex_);
   if (is_given_up_) return absl::CancelledError("given up");
   descriptor =
-      ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_);
   if (descriptor < 0) return Refused(path_, errno);
   part_ = part;
   return absl::OkStatus();
 }
 
-absl::Status NewFile::Publish() {
+absl::Status NewFile::Rename() {
   MutexLock lock(mutex_);
   if (is_given_up_) return absl::CancelledError("given up");
   if (may_replace_) {
@@ -77,15 +82,44 @@ absl::Status NewFile::Publish() {
   return errno == EEXIST ? Exists(path_) : Refused(path_, errno);
 }
 
+absl::StatusOr<std::string> NewFile::Create() {
+  RETURN_IF_ERROR(Check());
+  int descriptor = -1;
+  RETURN_IF_ERROR(Open(descriptor));
+  ::close(descriptor);
+  MutexLock lock(mutex_);
+  return part_;
+}
+
+absl::Status NewFile::Publish() {
+  int descriptor = -1;
+  {
+    MutexLock lock(mutex_);
+    if (is_given_up_) return absl::CancelledError("given up");
+    descriptor = ::open(part_.c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  absl::Status status =
+      descriptor < 0 ? Refused(path_, errno) : Sync(descriptor, path_);
+  if (descriptor >= 0) ::close(descriptor);
+  return Finish(status);
+}
+
+absl::Status NewFile::Finish(absl::Status status) {
+  if (status.ok()) status = Rename();
+  GiveUp();
+  RETURN_IF_ERROR(status);
+  const int error = SyncNames(DirectoryOf(path_));
+  return error == 0 ? absl::OkStatus() : Refused(path_, error);
+}
+
 absl::Status NewFile::Write(std::string_view content) {
   RETURN_IF_ERROR(Check());
   int descriptor = -1;
   RETURN_IF_ERROR(Open(descriptor));
   absl::Status status = WriteAll(descriptor, content, path_);
+  if (status.ok()) status = Sync(descriptor, path_);
   ::close(descriptor);
-  if (status.ok()) status = Publish();
-  GiveUp();
-  return status;
+  return Finish(status);
 }
 
 void NewFile::GiveUp() {
@@ -95,4 +129,4 @@ void NewFile::GiveUp() {
   part_.clear();
 }
 
-}  // namespace ringmaster::ctl
+}  // namespace ringmaster

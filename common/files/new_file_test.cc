@@ -1,4 +1,4 @@
-#include "server/ctl/bundle/new_file.h"
+#include "common/files/new_file.h"
 
 #include <sys/resource.h>
 
@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::ctl {
+namespace ringmaster {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,6 +79,36 @@ TEST_F(NewFileTest, NothingIsLeftOfOneThatWasGivenUp) {
   EXPECT_EQ(FileCount(), 0);
 }
 
+TEST_F(NewFileTest, IsWrittenByOthersBetweenItsTwoSteps) {
+  NewFile file(path_, /*may_replace=*/false, 0600);
+  const absl::StatusOr<std::string> part = file.Create();
+  ASSERT_TRUE(part.ok()) << part.status();
+  std::ofstream(*part) << "theirs";
+  EXPECT_FALSE(fs::exists(path_));
+  ASSERT_TRUE(file.Publish().ok());
+  EXPECT_EQ(Content(), "theirs");
+  EXPECT_EQ(FileCount(), 1);
+  EXPECT_EQ(fs::status(path_).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(NewFileTest, OneThatWasGivenUpIsNotPublished) {
+  NewFile file(path_, /*may_replace=*/false);
+  ASSERT_TRUE(file.Create().ok());
+  file.GiveUp();
+  EXPECT_EQ(file.Publish().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(FileCount(), 0);
+}
+
+TEST_F(NewFileTest, ANameTakenMeanwhileIsKept) {
+  NewFile file(path_, /*may_replace=*/false);
+  ASSERT_TRUE(file.Create().ok());
+  std::ofstream(path_) << "old";
+  EXPECT_EQ(file.Publish().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Content(), "old");
+  EXPECT_EQ(FileCount(), 1);
+}
+
 TEST_F(NewFileTest, SaysWhyTheSystemRefusesIt) {
   NewFile file("/nonexistent/file", /*may_replace=*/false);
   const absl::Status status = file.Write("content");
@@ -104,4 +134,4 @@ TEST_F(NewFileTest, NothingIsLeftOfOneThatHasNoRoom) {
 }
 
 }  // namespace
-}  // namespace ringmaster::ctl
+}  // namespace ringmaster
