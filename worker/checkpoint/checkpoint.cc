@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -144,45 +145,7 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
   return manifest;
 }
 
-// ---- Removing.
-
-// Returns true if `kept`, which may be empty, is the checkpoint or one of its
-// files.
-bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
-  if (kept.empty()) return false;
-  std::error_code error;
-  if (fs::equivalent(checkpoint, kept, error)) return true;
-  const fs::path parent = fs::path(kept).parent_path();
-  return !parent.empty() && !fs::is_directory(kept, error) &&
-         fs::equivalent(checkpoint, parent, error);
-}
-
-// Keeps the newest `options.keep` complete checkpoints up to `step`; removes
-// older ones, and broken ones that are older than these. Newer ones are another
-// run's, and not ours to remove or to count.
-absl::Status RemoveOld(const std::string& directory, int64_t step,
-                       const CheckpointWriteOptions& options) {
-  if (options.keep <= 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
-                   ListCheckpoints(directory));
-  int others = 0;  // complete ones that stay, beside the one of `step`
-  absl::Status first;
-  for (const CheckpointSummary& summary : found) {
-    if (summary.step >= step) continue;
-    if (summary.problem.ok() && others < options.keep - 1) {
-      ++others;
-      continue;
-    }
-    const bool is_lost_and_old =
-        IsLost(summary.problem) && others == options.keep - 1;
-    if (!summary.problem.ok() && !is_lost_and_old) continue;
-    if (IsInCheckpoint(summary.path, options.protect)) continue;
-    first.Update(RemoveCheckpoint(directory, summary.step));
-  }
-  return first;
-}
-
-// ---- Reading.
+// ---- Listing.
 
 absl::Status CheckSizes(const std::string& path,
                         const CheckpointManifest& manifest) {
@@ -202,6 +165,87 @@ absl::Status CheckSizes(const std::string& path,
   }
   return absl::OkStatus();
 }
+
+// The steps of which `directory` has checkpoints, newest first; none if it is absent.
+absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::optional<int64_t> step =
+        StepOfCheckpointName(it->path().filename().string());
+    if (step.has_value()) steps.push_back(*step);
+  }
+  if (error == std::errc::no_such_file_or_directory) return steps;
+  if (error) return FileError("read", directory, error.value());
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+CheckpointSummary Summarize(const std::string& directory, int64_t step) {
+  CheckpointSummary summary;
+  summary.path = absl::StrCat(directory, "/", CheckpointName(step));
+  summary.step = step;
+  absl::StatusOr<CheckpointManifest> manifest =
+      ReadCheckpointManifest(summary.path);
+  summary.problem = manifest.status();
+  if (manifest.ok()) {
+    summary.problem = CheckSizes(summary.path, *manifest);
+    summary.manifest = *std::move(manifest);
+  }
+  return summary;
+}
+
+// The newest complete checkpoint; that of `complete_step` is known to be one.
+std::optional<int64_t> NewestComplete(
+    const std::string& directory, const std::vector<int64_t>& steps,
+    std::optional<int64_t> complete_step = std::nullopt) {
+  for (const int64_t step : steps) {
+    if (step == complete_step || Summarize(directory, step).problem.ok())
+      return step;
+  }
+  return std::nullopt;
+}
+
+// ---- Removing.
+
+// Returns true if `kept`, which may be empty, is the checkpoint or one of its
+// files.
+bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
+  if (kept.empty()) return false;
+  std::error_code error;
+  if (fs::equivalent(checkpoint, kept, error)) return true;
+  const fs::path parent = fs::path(kept).parent_path();
+  return !parent.empty() && !fs::is_directory(kept, error) &&
+         fs::equivalent(checkpoint, parent, error);
+}
+
+// Keeps the newest `options.keep` complete checkpoints up to `step`; removes
+// older ones, and broken ones that are older than these. Newer ones are another
+// run's, and not ours to remove or to count.
+absl::Status RemoveOld(const std::string& directory,
+                       const std::vector<int64_t>& steps, int64_t step,
+                       const CheckpointWriteOptions& options) {
+  if (options.keep <= 0) return absl::OkStatus();
+  int others = 0;  // complete ones that stay, beside the one of `step`
+  absl::Status first;
+  for (const int64_t older : steps) {
+    if (older >= step) continue;
+    const CheckpointSummary summary = Summarize(directory, older);
+    if (summary.problem.ok() && others < options.keep - 1) {
+      ++others;
+      continue;
+    }
+    const bool is_lost_and_old =
+        IsLost(summary.problem) && others == options.keep - 1;
+    if (!summary.problem.ok() && !is_lost_and_old) continue;
+    if (IsInCheckpoint(summary.path, options.protect)) continue;
+    first.Update(RemoveCheckpoint(directory, summary.step));
+  }
+  return first;
+}
+
+// ---- Reading.
 
 absl::Status VerifyFile(const std::string& path, const CheckpointFile& file,
                         const CancelToken* cancel, DiskProgress* progress) {
@@ -332,7 +376,16 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
     written.bytes = manifest.total_bytes() + static_cast<int64_t>(text.size());
     ASSIGN_OR_RETURN(written.path, staging.Publish());
   }
-  written.removal = RemoveOld(directory, contents.step, options);
+  const absl::StatusOr<std::vector<int64_t>> steps = StepsIn(directory);
+  if (!steps.ok()) {
+    written.removal = steps.status();
+    return written;
+  }
+  // The link first, so that it never points to one that is removed.
+  written.link = LinkLatest(
+      directory,
+      NewestComplete(directory, *steps, contents.step).value_or(contents.step));
+  written.removal = RemoveOld(directory, *steps, contents.step, options);
   return written;
 }
 
@@ -342,30 +395,22 @@ bool IsLost(const absl::Status& problem) {
 
 absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
     const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   std::vector<CheckpointSummary> found;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    const std::optional<int64_t> step = StepOfCheckpointName(name);
-    if (!step.has_value()) continue;
-    CheckpointSummary summary;
-    summary.path = absl::StrCat(directory, "/", name);
-    summary.step = *step;
-    absl::StatusOr<CheckpointManifest> manifest =
-        ReadCheckpointManifest(summary.path);
-    summary.problem = manifest.status();
-    if (manifest.ok()) {
-      summary.problem = CheckSizes(summary.path, *manifest);
-      summary.manifest = *std::move(manifest);
-    }
-    found.push_back(std::move(summary));
-  }
-  if (error == std::errc::no_such_file_or_directory) return found;
-  if (error) return FileError("read", directory, error.value());
-  std::sort(found.begin(), found.end(),
-            [](const auto& a, const auto& b) { return a.step > b.step; });
+  for (const int64_t step : steps) found.push_back(Summarize(directory, step));
   return found;
+}
+
+absl::Status RefreshLatest(const std::string& directory) {
+  const std::string link = absl::StrCat(directory, "/", kLatestLink);
+  std::error_code error;
+  if (!fs::is_symlink(fs::symlink_status(link, error))) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
+  const std::optional<int64_t> newest = NewestComplete(directory, steps);
+  if (newest.has_value()) return LinkLatest(directory, *newest);
+  fs::remove(link, error);
+  return error ? FileError("remove", link, error.value())
+               : SyncDirectory(directory);
 }
 
 absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(

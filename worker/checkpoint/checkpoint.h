@@ -5,6 +5,7 @@
 //     optimizer.safetensors  "first_moment/NAME" and "second_moment/NAME"
 //     config.json            a Hugging Face model config, if there is one
 //     checkpoint.json        the manifest (worker/checkpoint/manifest.h)
+//   DIR/latest               a link to the newest complete one
 //
 // Nothing in it depends on the number of ranks, and programs that read
 // safetensors read the model as it is.
@@ -81,9 +82,12 @@ struct WrittenCheckpoint {
   // The reason why an older checkpoint could not be removed. The new one is
   // fine.
   absl::Status removal;
+  // The reason why DIR/latest does not point to the newest complete checkpoint.
+  absl::Status link;
 };
 
-// Writes DIR/step-N, in place of one of the same step, then removes old ones.
+// Writes DIR/step-N, in place of one of the same step, then points DIR/latest to the
+// newest complete one and removes old ones.
 // Errors are those of FileError, with the path; then nothing is left behind
 // (except if SyncDirectory fails: the checkpoint exists but may not survive a
 // crash of the machine).
@@ -108,6 +112,10 @@ struct CheckpointSummary {
 // FileError's.
 [[nodiscard]] absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
     const std::string& directory);
+
+// Points DIR/latest to the newest complete checkpoint in `directory`, or removes the link
+// if there is none. Does nothing if there is no such link. Errors are FileError's.
+[[nodiscard]] absl::Status RefreshLatest(const std::string& directory);
 
 // Reads and checks the manifest of the checkpoint at `path`.
 //   NOT_FOUND            there is no checkpoint

@@ -37,6 +37,8 @@ constexpr mode_t kDirectoryMode = 0755;
 constexpr absl::string_view kNamePrefix = "step-";
 constexpr absl::string_view kTemporaryPrefix = ".tmp-";
 constexpr absl::string_view kReplacedPrefix = ".old-";
+constexpr absl::string_view kLinkPrefix = ".latest-";
+constexpr size_t kRandomDigits = 16;
 
 std::string Join(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
@@ -52,11 +54,15 @@ const std::string& ThisHost() {
   return host;
 }
 
+// "HOST-RANDOM", which nobody else has.
+std::string OwnSuffix() {
+  absl::BitGen random;
+  return absl::StrCat(ThisHost(), "-", absl::Hex(random(), absl::kZeroPad16));
+}
+
 // A new name for work on the checkpoint of `step`.
 std::string WorkName(absl::string_view prefix, int64_t step) {
-  absl::BitGen random;
-  return absl::StrCat(prefix, CheckpointName(step), "-", ThisHost(), "-",
-                      absl::Hex(random(), absl::kZeroPad16));
+  return absl::StrCat(prefix, CheckpointName(step), "-", OwnSuffix());
 }
 
 // The parts of a WorkName behind its prefix.
@@ -129,6 +135,36 @@ absl::Status RestoreOrRemove(const std::string& directory,
     return SyncDirectory(directory);
   }
   return RemoveTree(path);
+}
+
+// Returns true if the name `name` at `path` is a link on its way to become `latest` that
+// a writer left.
+bool IsAbandonedLink(const std::string& path, absl::string_view name,
+                     absl::Time now) {
+  if (!absl::ConsumePrefix(&name, kLinkPrefix)) return false;
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
+  struct stat info = {};
+  if (parts.size() != 2 || parts[1].size() != kRandomDigits ||
+      lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) {
+    return false;
+  }
+  return (!parts[0].empty() && parts[0] == ThisHost()) ||
+         now - absl::TimeFromTimespec(info.st_mtim) > kAbandonedAge;
+}
+
+absl::Status RemoveAbandonedLinks(const std::string& directory,
+                                  absl::Time now) {
+  absl::Status first;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = it->path().string();
+    if (IsAbandonedLink(path, it->path().filename().string(), now) &&
+        unlink(path.c_str()) != 0 && errno != ENOENT) {
+      first.Update(FileError("remove", path, errno));
+    }
+  }
+  return first;  // ListUnfinished says if the directory cannot be read
 }
 
 // Returns true if `fd`, just locked, is still the directory at its name: somebody may
@@ -243,6 +279,44 @@ absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
   return RemoveTree(leaving);
 }
 
+absl::Status LinkLatest(const std::string& directory, int64_t step) {
+  const std::string target = CheckpointName(step);
+  const std::string link = Join(directory, kLatestLink);
+  std::error_code error;
+  const fs::file_status present = fs::symlink_status(link, error);
+  if (fs::is_symlink(present)) {
+    if (fs::read_symlink(link, error) == target) return absl::OkStatus();
+  } else if (fs::exists(present)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        link, " is not a link, so it stays as it is; give it another name"));
+  }
+  for (;;) {
+    const std::string own =
+        Join(directory, absl::StrCat(kLinkPrefix, OwnSuffix()));
+    RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.link"), link));
+    if (symlink(target.c_str(), own.c_str()) != 0)
+      return FileError("create", own, errno);
+    absl::Status status = Annotate(FAIL_POINT("checkpoint.link_rename"), link);
+    if (status.ok()) {
+      if (rename(own.c_str(), link.c_str()) == 0)
+        return SyncDirectory(directory);
+      if (errno == ENOENT) continue;  // taken for a leftover
+      status = FileError("create", link, errno);
+    }
+    (void)unlink(own.c_str());
+    return status;
+  }
+}
+
+std::string FollowLatest(const std::string& path) {
+  fs::path link(path);
+  if (!link.has_filename()) link = link.parent_path();
+  std::error_code error;
+  if (link.filename() != kLatestLink) return path;
+  const fs::path target = fs::read_symlink(link, error);
+  return error ? path : (link.parent_path() / target).string();
+}
+
 absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
     const std::string& directory, absl::Time now) {
   std::vector<UnfinishedCheckpoint> found;
@@ -272,7 +346,7 @@ absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
 absl::Status RemoveAbandoned(const std::string& directory, absl::Time now) {
   ASSIGN_OR_RETURN(const std::vector<UnfinishedCheckpoint> found,
                    ListUnfinished(directory, now));
-  absl::Status first;
+  absl::Status first = RemoveAbandonedLinks(directory, now);
   for (const UnfinishedCheckpoint& unfinished : found) {
     if (!unfinished.is_abandoned) continue;
     const std::string name = fs::path(unfinished.path).filename().string();

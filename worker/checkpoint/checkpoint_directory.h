@@ -6,6 +6,8 @@
 //   DIR/.old-step-000000120-HOST-RANDOM/         one about to be replaced, for a moment,
 //                                                on file systems that cannot exchange
 //                                                two names
+//   DIR/latest                                   a link to the newest complete one
+//   DIR/.latest-HOST-RANDOM                      that link, before it gets its name
 //
 // A checkpoint appears and disappears by one rename, so a reader never sees
 // half of one. RANDOM makes each name that of one writer, also where hosts share the
@@ -14,11 +16,13 @@
 // a dead writer are told from the work of a live one, but only where locks are seen:
 // under the same kernel, which HOST names (the first part of its boot_id). A directory of
 // another HOST, or on a file system without locks, is left alone until nothing in it
-// has changed for kAbandonedAge.
+// has changed for kAbandonedAge. A link has no lock: one of this HOST is a leftover, and
+// a live writer that misses its own makes another.
 // Fail points: checkpoint.create (the directory is there and not yet locked),
 // checkpoint.rename, checkpoint.exchange (an error there means a file system that cannot
 // exchange names), checkpoint.aside (without exchange: the old one has lost its name, the
-// new one has none yet), checkpoint.published.
+// new one has none yet), checkpoint.published, checkpoint.link and
+// checkpoint.link_rename (before the link is made, and before it gets its name).
 #ifndef RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 
@@ -35,6 +39,8 @@
 #include "common/transport/unique_fd.h"
 
 namespace ringmaster {
+
+inline constexpr char kLatestLink[] = "latest";
 
 // No write of a checkpoint pauses for as long: a directory of somebody whose locks are
 // not seen here is a leftover after that.
@@ -76,6 +82,16 @@ class StagingDirectory {
 [[nodiscard]] absl::Status RemoveCheckpoint(const std::string& directory,
                                             int64_t step);
 
+// Points `directory`/latest to the checkpoint of `step`, durably and by one rename. What
+// has that name and is no link stays.
+//   FAILED_PRECONDITION  it is no link
+// and FileError's: PERMISSION_DENIED on a file system without links.
+[[nodiscard]] absl::Status LinkLatest(const std::string& directory,
+                                      int64_t step);
+
+// Returns the path that the link at `path` leads to if `path` is such a link, else `path`.
+std::string FollowLatest(const std::string& path);
+
 // A `.tmp-` or `.old-` directory: somebody works in it, or did before they died.
 struct UnfinishedCheckpoint {
   std::string path;
@@ -92,7 +108,8 @@ struct UnfinishedCheckpoint {
 [[nodiscard]] absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
     const std::string& directory, absl::Time now = absl::Now());
 
-// Removes what dead processes left in `directory`, which may be absent. `now` is the
+// Removes what dead processes left in `directory`, which may be absent, and nothing that
+// only looks like it: a directory called `.latest-...` is somebody else's. `now` is the
 // time that files are dated by. Continues after an error and returns the first one.
 [[nodiscard]] absl::Status RemoveAbandoned(const std::string& directory,
                                            absl::Time now = absl::Now());

@@ -123,7 +123,8 @@ std::vector<std::string> LeftoversIn(const std::string& directory) {
   std::vector<std::string> names = NamesIn(directory);
   names.erase(std::remove_if(names.begin(), names.end(),
                              [](const std::string& name) {
-                               return StepOfCheckpointName(name).has_value();
+                               return name == kLatestLink ||
+                                      StepOfCheckpointName(name).has_value();
                              }),
               names.end());
   return names;
@@ -154,8 +155,8 @@ TEST_F(CheckpointDirectoryTest, AWriterKilledAnywhereLeavesAWholeCheckpoint) {
     for (const char* const point :
          {"checkpoint.create", "checkpoint.open", "checkpoint.write",
           "checkpoint.fsync", "checkpoint.rename", "checkpoint.exchange",
-          "checkpoint.aside", "checkpoint.published",
-          "checkpoint.fsync_directory"}) {
+          "checkpoint.aside", "checkpoint.published", "checkpoint.link",
+          "checkpoint.link_rename", "checkpoint.fsync_directory"}) {
       for (int at_pass = 1; at_pass < 50; ++at_pass) {
         SCOPED_TRACE(absl::StrCat(point, "@", at_pass, " of step ", step));
         fs::remove_all(directory_);
@@ -170,6 +171,7 @@ TEST_F(CheckpointDirectoryTest, AWriterKilledAnywhereLeavesAWholeCheckpoint) {
         const auto left = ListCheckpoints(directory_);
         ASSERT_TRUE(left.ok() && !left->empty());
         EXPECT_TRUE(VerifyCheckpoint(left->at(0).path).ok());
+        EXPECT_TRUE(VerifyCheckpoint(directory_ + "/latest").ok());
         if (!is_killed) break;
         ASSERT_LT(at_pass, 49) << "does not end";
       }
@@ -218,6 +220,62 @@ TEST_F(CheckpointDirectoryTest, AReplacedOneComesBackIfNothingTookItsPlace) {
     EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "old");
     fs::remove_all(directory_ + "/step-000000007");
   }
+}
+
+// Somebody looks for leftovers between the making of the link and its name.
+TEST_F(CheckpointDirectoryTest, ALinkThatWasTakenForALeftoverIsMadeAnew) {
+  FailPoint::Arm("checkpoint.link_rename", FailPoint::Action::kHang);
+  std::thread cleaner([&] {
+    while (FailPoint::HangingCount("checkpoint.link_rename") == 0)
+      std::this_thread::yield();
+    EXPECT_THAT(NamesIn(directory_),
+                ElementsAre(MatchesRegex(".latest-[0-9a-f]+-[0-9a-f]+")));
+    EXPECT_TRUE(RemoveAbandoned(directory_).ok());
+    EXPECT_THAT(NamesIn(directory_), IsEmpty());
+    FailPoint::DisarmAll();
+  });
+  const absl::Status linked = LinkLatest(directory_, 7);
+  cleaner.join();
+  EXPECT_TRUE(linked.ok()) << linked;
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest"));
+  EXPECT_EQ(fs::read_symlink(directory_ + "/latest"), "step-000000007");
+}
+
+TEST_F(CheckpointDirectoryTest, OnlyLinksOfWritersAreLeftLinks) {
+  const std::string name = ".latest-0ddba11d-0123456789abcdef";
+  const absl::Time later = absl::Now() + 2 * kAbandonedAge;
+  fs::create_symlink("step-000000007", directory_ + "/" + name);
+  fs::create_symlink("x", directory_ + "/.latest-mine");
+  fs::create_symlink("x", directory_ + "/.latest-a-b-0123456789abcdef");
+  EXPECT_TRUE(RemoveAbandoned(directory_).ok());
+  EXPECT_EQ(NamesIn(directory_).size(), 3u) << "another host may be at work";
+  EXPECT_TRUE(RemoveAbandoned(directory_, later).ok());
+  const std::vector<std::string> others = {".latest-a-b-0123456789abcdef",
+                                           ".latest-mine"};
+  EXPECT_EQ(NamesIn(directory_), others);
+  fs::create_directory(directory_ + "/" + name);
+  EXPECT_TRUE(RemoveAbandoned(directory_, later).ok());
+  EXPECT_THAT(NamesIn(directory_), Contains(name));
+}
+
+TEST_F(CheckpointDirectoryTest, ADirectoryCalledLatestStays) {
+  fs::create_directory(directory_ + "/latest");
+  EXPECT_EQ(LinkLatest(directory_, 7).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest"));
+  EXPECT_EQ(LinkLatest(directory_ + "/absent", 7).code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(CheckpointDirectoryTest, FollowsOnlyTheLatestLink) {
+  EXPECT_EQ(FollowLatest(directory_ + "/latest"), directory_ + "/latest");
+  ASSERT_TRUE(LinkLatest(directory_, 7).ok());
+  for (const char* const end : {"", "/"}) {
+    EXPECT_EQ(FollowLatest(absl::StrCat(directory_, "/latest", end)),
+              directory_ + "/step-000000007");
+  }
+  fs::rename(directory_ + "/latest", directory_ + "/other");
+  EXPECT_EQ(FollowLatest(directory_ + "/other"), directory_ + "/other");
 }
 
 TEST_F(CheckpointDirectoryTest, NamesWhatCannotBeRemoved) {

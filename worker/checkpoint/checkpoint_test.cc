@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 namespace fs = std::filesystem;
 
@@ -53,7 +54,7 @@ TEST_F(CheckpointTest, ReadsWhatWasWritten) {
       WriteCheckpoint(directory_, contents);
   ASSERT_TRUE(written.ok()) << written.status();
   EXPECT_EQ(written->path, directory_ + "/step-000000120");
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000120"));
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000120"));
   EXPECT_THAT(NamesIn(written->path),
               ElementsAre("checkpoint.json", "config.json", "model.safetensors",
                           "optimizer.safetensors"));
@@ -272,16 +273,16 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheProtected) {
   Write(20);
   Write(30);
   Write(40, {.keep = 2, .protect = first + "/"});
-  EXPECT_THAT(
-      NamesIn(directory_),
-      ElementsAre("step-000000010", "step-000000030", "step-000000040"));
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("latest", "step-000000010", "step-000000030",
+                          "step-000000040"));
   Write(50, {.keep = 1});
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000050"));
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000050"));
   // A run that began anew leaves an earlier one's newer checkpoints alone.
   Write(5, {.keep = 1});
   Write(7, {.keep = 1});
   EXPECT_THAT(NamesIn(directory_),
-              ElementsAre("step-000000007", "step-000000050"));
+              ElementsAre("latest", "step-000000007", "step-000000050"));
 }
 
 TEST_F(CheckpointTest, KeepsTheOneWhoseFileIsProtected) {
@@ -289,10 +290,62 @@ TEST_F(CheckpointTest, KeepsTheOneWhoseFileIsProtected) {
   Write(20);
   Write(30, {.keep = 1, .protect = first + "/model.safetensors"});
   EXPECT_THAT(NamesIn(directory_),
-              ElementsAre("step-000000010", "step-000000030"));
+              ElementsAre("latest", "step-000000010", "step-000000030"));
   // The directory of all checkpoints is not a checkpoint.
   Write(40, {.keep = 1, .protect = directory_});
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000040"));
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000040"));
+}
+
+TEST_F(CheckpointTest, LatestIsTheNewestCompleteOne) {
+  const std::string latest = directory_ + "/latest";
+  const auto target = [&] { return fs::read_symlink(latest).string(); };
+  Write(10);
+  EXPECT_EQ(target(), "step-000000010");
+  EXPECT_TRUE(VerifyCheckpoint(latest).ok());
+  const std::string newer = Write(20, {.keep = 2});
+  EXPECT_EQ(target(), "step-000000020");
+  // Of a run that began anew.
+  Write(5, {.keep = 2});
+  EXPECT_EQ(target(), "step-000000020");
+  fs::remove(newer + "/model.safetensors");
+  Write(7, {.keep = 2});
+  EXPECT_EQ(target(), "step-000000010");
+}
+
+TEST_F(CheckpointTest, ACheckpointWithoutItsLinkCounts) {
+  Write(10);
+  for (const char* const name : {"checkpoint.link", "checkpoint.link_rename"}) {
+    FailPoint::Arm(name, FailPoint::Action::kError);
+    const auto written =
+        WriteCheckpoint(directory_, job_.ContentsAt(20), {.keep = 1});
+    FailPoint::Disarm(name);
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_EQ(written->link.code(), absl::StatusCode::kUnavailable) << name;
+    EXPECT_TRUE(written->removal.ok());
+    EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000020"));
+  }
+  fs::remove(directory_ + "/latest");
+  WriteFile(directory_ + "/latest", "mine");
+  const auto written = WriteCheckpoint(directory_, job_.ContentsAt(30));
+  ASSERT_TRUE(written.ok());
+  EXPECT_EQ(written->link.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReadFile(directory_ + "/latest"), "mine");
+}
+
+TEST_F(CheckpointTest, RefreshesTheLinkOnlyIfThereIsOne) {
+  Write(10);
+  const std::string second = Write(20);
+  const std::string latest = directory_ + "/latest";
+  fs::remove_all(second);
+  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_EQ(fs::read_symlink(latest), "step-000000010");
+  fs::remove_all(directory_ + "/step-000000010");
+  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_THAT(NamesIn(directory_), IsEmpty());
+  Write(10);
+  fs::remove(latest);
+  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000010"));
 }
 
 TEST_F(CheckpointTest, BrokenCheckpointsDoNotCountAmongThoseKept) {
@@ -300,12 +353,12 @@ TEST_F(CheckpointTest, BrokenCheckpointsDoNotCountAmongThoseKept) {
   const std::string broken = Write(20);
   fs::remove(broken + "/model.safetensors");
   Write(30, {.keep = 2});
-  EXPECT_THAT(
-      NamesIn(directory_),
-      ElementsAre("step-000000010", "step-000000020", "step-000000030"));
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("latest", "step-000000010", "step-000000020",
+                          "step-000000030"));
   Write(40, {.keep = 2});
   EXPECT_THAT(NamesIn(directory_),
-              ElementsAre("step-000000030", "step-000000040"));
+              ElementsAre("latest", "step-000000030", "step-000000040"));
 }
 
 TEST_F(CheckpointTest, ReplacesOneOfTheSameStep) {
@@ -321,7 +374,7 @@ TEST_F(CheckpointTest, ReplacesOneOfTheSameStep) {
                                {.parameters = absl::MakeSpan(parameters)})
                     .ok());
     EXPECT_EQ(parameters, job_.parameters);
-    EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000010"));
+    EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000010"));
   }
 }
 
@@ -338,7 +391,11 @@ TEST_F(CheckpointTest, AFailedWriteLeavesOlderOnesAndNothingElse) {
               .status();
       const int64_t passes = FailPoint::PassCount(name);
       FailPoint::Disarm(name);
-      if (passes < at_pass) {
+      // The last sync is the link's.
+      const bool is_of_link =
+          std::string_view(name) == "checkpoint.fsync_directory" &&
+          at_pass == 3;
+      if (passes < at_pass || is_of_link) {
         EXPECT_TRUE(status.ok());
         fs::remove_all(directory_);
         Write(10);
@@ -346,17 +403,18 @@ TEST_F(CheckpointTest, AFailedWriteLeavesOlderOnesAndNothingElse) {
       }
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << name;
       EXPECT_THAT(status.message(), HasSubstr(directory_));
-      // The last of the syncs comes when the checkpoint has its name.
+      // The second sync comes when the checkpoint has its name.
       const bool is_published =
           std::string_view(name) == "checkpoint.fsync_directory" &&
           at_pass == 2;
       if (is_published) fs::remove_all(directory_ + "/step-000000020");
-      EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000010")) << name;
+      EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000010"))
+          << name;
       EXPECT_TRUE(VerifyCheckpoint(old).ok());
     }
   }
   Write(20, {.keep = 1});
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000020"));
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000020"));
 }
 
 TEST_F(CheckpointTest, NamesADirectoryThatCannotBe) {

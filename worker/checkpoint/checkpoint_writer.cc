@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -16,6 +18,8 @@
 #include "worker/checkpoint/checkpoint_directory.h"
 
 namespace ringmaster {
+
+namespace fs = std::filesystem;
 
 class CheckpointWriter::Impl {
  public:
@@ -33,6 +37,10 @@ class CheckpointWriter::Impl {
   }
 
   absl::Status Start() {
+    // Another checkpoint may be the latest one by the time that it is to be protected.
+    std::error_code error;
+    if (const fs::path path = fs::canonical(options_.protect, error); !error)
+      options_.protect = path.string();
     RETURN_IF_ERROR(RemoveAbandoned(options_.directory));
     const int64_t bytes = options_.plan->total_elems() *
                           static_cast<int64_t>(sizeof(float)) *
@@ -162,10 +170,13 @@ class CheckpointWriter::Impl {
     result.bytes = written->bytes;
     result.path = std::move(written->path);
     result.removal = std::move(written->removal);
+    if (!written->link.ok() && !std::exchange(has_link_failed_, true))
+      result.link = std::move(written->link);
     return result;
   }
 
-  const Options options_;
+  Options options_;
+  bool has_link_failed_ = false;  // of the thread
   CancelToken cancel_;
   HeapAllocator allocator_;
   // The buffer; state_ says which thread may use it.

@@ -124,7 +124,7 @@ TEST_F(CheckpointWriterTest, SkipsASnapshotWhileOneIsWritten) {
   EXPECT_TRUE(writer->TakeResults().at(0).status.ok());
   EXPECT_TRUE(WriteOne(*writer, 30).status.ok());
   EXPECT_THAT(NamesIn(directory_),
-              ElementsAre("step-000000010", "step-000000030"));
+              ElementsAre("latest", "step-000000010", "step-000000030"));
 }
 
 TEST_F(CheckpointWriterTest, GoesOnAfterAFailure) {
@@ -137,7 +137,7 @@ TEST_F(CheckpointWriterTest, GoesOnAfterAFailure) {
     EXPECT_EQ(result.status.code(), absl::StatusCode::kUnavailable) << name;
     EXPECT_FALSE(result.is_skipped);
     EXPECT_EQ(result.path, "");
-    EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000001"));
+    EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000001"));
     FailPoint::Disarm(name);
   }
   EXPECT_TRUE(WriteOne(*writer, 10).status.ok());
@@ -151,9 +151,31 @@ TEST_F(CheckpointWriterTest, KeepsTheNewestAndTheProtected) {
   const std::unique_ptr<CheckpointWriter> writer = Make(options);
   for (const int64_t step : {10, 20, 30})
     EXPECT_TRUE(WriteOne(*writer, step).removal.ok());
-  EXPECT_THAT(
-      NamesIn(directory_),
-      ElementsAre("step-000000001", "step-000000020", "step-000000030"));
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("latest", "step-000000001", "step-000000020",
+                          "step-000000030"));
+}
+
+// The link leads elsewhere by the time that the checkpoint is to be protected.
+TEST_F(CheckpointWriterTest, ProtectsTheCheckpointThatALinkLedTo) {
+  ASSERT_TRUE(WriteCheckpoint(directory_, job_.ContentsAt(1)).ok());
+  CheckpointWriter::Options options = OptionsFor(directory_);
+  options.keep = 1;
+  options.protect = directory_ + "/latest/model.safetensors";
+  const std::unique_ptr<CheckpointWriter> writer = Make(options);
+  for (const int64_t step : {10, 20})
+    EXPECT_TRUE(WriteOne(*writer, step).removal.ok());
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("latest", "step-000000001", "step-000000020"));
+}
+
+TEST_F(CheckpointWriterTest, SaysOnceThatThereIsNoLink) {
+  fs::create_directory(directory_ + "/latest");
+  const std::unique_ptr<CheckpointWriter> writer = Make(OptionsFor(directory_));
+  const CheckpointResult first = WriteOne(*writer, 1);
+  EXPECT_TRUE(first.status.ok());
+  EXPECT_EQ(first.link.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(WriteOne(*writer, 2).link.ok());
 }
 
 TEST_F(CheckpointWriterTest, RemovesWhatDeadWritersLeft) {
@@ -260,7 +282,8 @@ TEST_F(CheckpointWriterTest, AFullDiskCostsTheNewCheckpointAlone) {
         << result.status;
     EXPECT_THAT(std::string(result.status.message()),
                 HasSubstr("No space left on device"));
-    EXPECT_THAT(NamesIn(directory_), ElementsAre("other", "step-000000010"));
+    EXPECT_THAT(NamesIn(directory_),
+                ElementsAre("latest", "other", "step-000000010"));
     EXPECT_TRUE(VerifyCheckpoint(directory_ + "/step-000000010").ok());
     fs::remove(directory_ + "/other");
     EXPECT_TRUE(WriteOne(*writer, 30).status.ok());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/tensor/dtype.h"
@@ -34,8 +35,10 @@ absl::Status CheckIsDirectory(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    return Unreadable(
-        absl::NotFoundError(absl::StrCat("there is no directory ", path)));
+    const std::string target = FollowLatest(path);
+    return Unreadable(absl::NotFoundError(absl::StrCat(
+        "there is no directory ", target,
+        target == path ? "" : absl::StrCat(", to which ", path, " points"))));
   }
   if (error) {
     return Unreadable(absl::UnavailableError(
@@ -79,18 +82,24 @@ absl::StatusOr<std::vector<CheckpointSummary>> CheckpointsIn(
 
 absl::StatusOr<int> List(const std::string& path, OutputFormat format,
                          Console& console) {
-  RETURN_IF_ERROR(CheckIsDirectory(path));
-  if (HasManifest(path)) {
+  const Place place = PlaceOf(path);
+  const std::optional<int64_t> step = StepOfCheckpointName(place.name);
+  if (!step.has_value() && HasManifest(path)) {
     return WrongPath(path, absl::StrCat("is a checkpoint; give the directory ",
-                                        PlaceOf(path).directory));
+                                        place.directory));
   }
   CheckpointListing listing;
-  listing.directory = path;
-  ASSIGN_OR_RETURN(listing.checkpoints, CheckpointsIn(path));
-  absl::StatusOr<std::vector<UnfinishedCheckpoint>> unfinished =
-      ListUnfinished(path);
-  if (!unfinished.ok()) return Unreadable(unfinished.status());
-  listing.unfinished = *std::move(unfinished);
+  listing.directory = step.has_value() ? place.directory : path;
+  ASSIGN_OR_RETURN(listing.checkpoints, CheckpointsIn(listing.directory));
+  if (step.has_value()) {
+    std::erase_if(listing.checkpoints,
+                  [&](const auto& summary) { return summary.step != step; });
+  } else {
+    absl::StatusOr<std::vector<UnfinishedCheckpoint>> unfinished =
+        ListUnfinished(path);
+    if (!unfinished.ok()) return Unreadable(unfinished.status());
+    listing.unfinished = *std::move(unfinished);
+  }
   if (format == OutputFormat::kJson) {
     console.Write(ListingJson(listing));
   } else {
@@ -120,7 +129,6 @@ VerifiedCheckpoint Verified(const std::string& path) {
 // The checkpoint at `path`, or all below it.
 absl::StatusOr<std::vector<std::string>> PathsToVerify(
     const std::string& path) {
-  RETURN_IF_ERROR(CheckIsDirectory(path));
   if (HasManifest(path) || StepOfCheckpointName(PlaceOf(path).name).has_value())
     return std::vector<std::string>{path};
   ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
@@ -189,7 +197,6 @@ absl::Status CheckIsSpare(const std::string& path, const Place& place,
 absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
                            OutputFormat format, Console& console) {
   const std::string& path = options.path;
-  RETURN_IF_ERROR(CheckIsDirectory(path));
   const Place place = PlaceOf(path);
   const std::optional<int64_t> step = StepOfCheckpointName(place.name);
   if (!step.has_value()) {
@@ -200,6 +207,11 @@ absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
   if (!options.is_forced) RETURN_IF_ERROR(CheckIsSpare(path, place, *step));
   const absl::Status removed = RemoveCheckpoint(place.directory, *step);
   if (!removed.ok()) return Unreadable(removed);
+  const absl::Status latest = RefreshLatest(place.directory);
+  if (!latest.ok()) {
+    return Unreadable(Annotate(
+        latest, absl::StrCat("removed ", path, ", but not the link to it")));
+  }
   console.Write(format == OutputFormat::kJson
                     ? RemovedJson(path)
                     : absl::StrCat("removed ", Printable(path), "\n"));
@@ -210,7 +222,6 @@ absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
 
 absl::StatusOr<int> Export(const CheckpointCommandOptions& options,
                            OutputFormat format, Console& console) {
-  RETURN_IF_ERROR(CheckIsDirectory(options.path));
   if (!HasManifest(options.path)) {
     return WrongPath(options.path, absl::StrCat("is not a checkpoint: it has ",
                                                 "no ", kManifestFile));
@@ -236,7 +247,8 @@ void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
       "ls",
       "The checkpoints in a directory, newest first, and what writers left "
       "there. Files are judged by their sizes; verify reads them.");
-  list.AddArgument("DIR", "A job's train.checkpoint.directory.",
+  list.AddArgument("PATH",
+                   "A job's train.checkpoint.directory, or a checkpoint in it.",
                    /*is_required=*/true, &options.path);
   FlagSet& verify = group.AddCommand(
       "verify",
@@ -248,7 +260,8 @@ void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
   FlagSet& remove = group.AddCommand(
       "rm",
       "Removes a checkpoint. Cut short, it leaves none that looks complete.");
-  remove.AddArgument("CHECKPOINT", "Its directory: DIR/step-000000120.",
+  remove.AddArgument("CHECKPOINT",
+                     "Its directory: DIR/step-000000120, or DIR/latest.",
                      /*is_required=*/true, &options.path);
   remove.Add({.name = "force",
               .help = "Remove it even if it is the newest complete one, from "
@@ -258,7 +271,8 @@ void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
       "export",
       "Writes a checkpoint's model as Hugging Face's from_pretrained reads it, "
       "without the optimizer's state, after verifying it.");
-  exported.AddArgument("CHECKPOINT", "Its directory: DIR/step-000000120.",
+  exported.AddArgument("CHECKPOINT",
+                       "Its directory: DIR/step-000000120, or DIR/latest.",
                        /*is_required=*/true, &options.path);
   exported.Add({.name = "out",
                 .unit = "DIR",
@@ -273,10 +287,13 @@ void AddCheckpointCommand(FlagSet& flags, CheckpointCommandOptions& options) {
 }
 
 absl::StatusOr<int> RunCheckpoint(const std::string& command,
-                                  const CheckpointCommandOptions& options,
+                                  const CheckpointCommandOptions& given,
                                   OutputFormat format, Console& console) {
-  if (options.path.empty())
+  if (given.path.empty())
     return absl::InvalidArgumentError("the path is empty");
+  RETURN_IF_ERROR(CheckIsDirectory(given.path));
+  CheckpointCommandOptions options = given;
+  options.path = FollowLatest(given.path);
   if (command == "checkpoint ls") return List(options.path, format, console);
   if (command == "checkpoint verify")
     return Verify(options.path, format, console);

@@ -210,7 +210,7 @@ TEST_F(CheckpointCommandTest, RemovesAllButTheNewestCompleteOne) {
   EXPECT_EQ(removed.code, 0) << removed.error;
   EXPECT_EQ(removed.out, "removed " + first + "/\n");
   EXPECT_THAT(NamesIn(directory_),
-              ElementsAre("step-000000020", "step-000000030"));
+              ElementsAre("latest", "step-000000020", "step-000000030"));
   ExpectError({"rm", third}, ExitCode::kUsage, "newest complete checkpoint");
   // The third is of no use, so the second is what a job would start from.
   fs::remove(third + "/model.safetensors");
@@ -238,7 +238,30 @@ TEST_F(CheckpointCommandTest, RemovesFromTheDirectoryThatItIsIn) {
   fs::current_path(directory_);
   ExpectError({"rm", "step-000000020"}, ExitCode::kUsage, "newest");
   fs::current_path(before);
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000020"));
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000020"));
+}
+
+TEST_F(CheckpointCommandTest, LatestIsTheCheckpointThatItPointsTo) {
+  const std::string first = Write(10);
+  const std::string second = Write(20);
+  const std::string latest = directory_ + "/latest";
+  EXPECT_THAT(LinesOf(RunCtl({"ls", latest}).out),
+              ElementsAre(HasSubstr("STEP"),
+                          AllOf(HasSubstr(" 20"), HasSubstr("complete"))));
+  EXPECT_THAT(RunCtl({"verify", latest + "/"}).out,
+              StartsWith(second + " is whole"));
+  ExpectError({"rm", latest}, ExitCode::kUsage,
+              second + " is the newest complete checkpoint");
+  const Outcome removed = RunCtl({"rm", latest, "--force"});
+  EXPECT_EQ(removed.out, "removed " + second + "\n") << removed.error;
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000010"));
+  EXPECT_EQ(fs::read_symlink(latest), "step-000000010");
+  fs::remove_all(first);
+  for (const std::string command : {"ls", "verify", "rm"}) {
+    ExpectError({command, latest}, ExitCode::kUnreadable,
+                absl::StrCat("there is no directory ", first, ", to which ",
+                             latest, " points"));
+  }
 }
 
 TEST_F(CheckpointCommandTest, RefusesWhatIsNoCheckpoint) {
@@ -264,7 +287,8 @@ TEST_F(CheckpointCommandTest, RefusesWhatIsNoCheckpoint) {
   fs::create_directory(nowhere);
   ExpectError({"rm", nowhere}, ExitCode::kUsage, "it has no checkpoint.json");
   EXPECT_EQ(RunCtl({"rm", nowhere, "--force"}).code, 0);
-  ExpectError({"ls", Write(10)}, ExitCode::kUsage,
+  fs::rename(Write(10), directory_ + "/copy");
+  ExpectError({"ls", directory_ + "/copy"}, ExitCode::kUsage,
               "is a checkpoint; give the directory ");
   ExpectError({"sl", directory_}, ExitCode::kUsage, "did you mean \"ls\"?");
 }
@@ -284,7 +308,8 @@ class ExportTest : public CheckpointCommandTest {
 };
 
 TEST_F(ExportTest, WritesTheModelInEachType) {
-  const std::string path = WriteModel();
+  WriteModel();
+  const std::string path = directory_ + "/latest";
   for (const auto& [dtype, name, size] :
        {std::tuple("float32", "F32", 4), std::tuple("bfloat16", "BF16", 2),
         std::tuple("float16", "F16", 2)}) {

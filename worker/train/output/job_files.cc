@@ -14,6 +14,7 @@
 #include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/directory_identity.h"
 
 namespace ringmaster {
@@ -29,6 +30,10 @@ std::string WrittenText(const CheckpointResult& result) {
   if (!result.removal.ok()) {
     absl::StrAppend(
         &text, "; an older one stays: ", std::string(result.removal.message()));
+  }
+  if (!result.link.ok()) {
+    absl::StrAppend(&text, "; ", kLatestLink, " does not point to it: ",
+                    std::string(result.link.message()));
   }
   return text;
 }
