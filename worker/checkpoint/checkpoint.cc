@@ -142,6 +142,7 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
   manifest.creation_time = contents.creation_time;
   manifest.writer_version = kVersion;
   manifest.files = std::move(files);
+  manifest.companions = contents.companions;
   return manifest;
 }
 

@@ -61,6 +61,7 @@ struct CheckpointContents {
   std::optional<LossScale> loss_scale;
   absl::Time creation_time;
   std::string config_json;  // "" for none
+  std::vector<CheckpointCompanion> companions;
 };
 
 struct CheckpointWriteOptions {

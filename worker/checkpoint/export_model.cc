@@ -33,6 +33,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kGenerationConfigFile[] = "generation_config.json";
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
+constexpr int64_t kMaxCompanionBytes = int64_t{1} << 28;
 // Larger ones become infinities in float16.
 constexpr float kFloat16Limit = 65520.0f;
 
@@ -82,7 +83,8 @@ class OutDirectory {
   std::string path_;  // empty: nothing to remove
 };
 
-absl::Status CheckModel(const std::string& checkpoint) {
+// Returns its manifest.
+absl::StatusOr<CheckpointManifest> CheckModel(const std::string& checkpoint) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest,
                    ReadCheckpointManifest(checkpoint));
   if (manifest.Find(kConfigFile) == nullptr) {
@@ -94,7 +96,8 @@ absl::Status CheckModel(const std::string& checkpoint) {
     return file.name != kModelFile && file.name != kConfigFile;
   });
   const std::vector<absl::Status> faults = FindFaults(checkpoint, manifest);
-  return faults.empty() ? absl::OkStatus() : faults.front();
+  if (!faults.empty()) return faults.front();
+  return manifest;
 }
 
 // The elements of `tensor` as `dtype`.
@@ -168,18 +171,44 @@ absl::StatusOr<int64_t> WriteModel(const std::string& from,
   return digest.size_bytes;
 }
 
-absl::Status WriteJson(const Json& json, const std::string& path) {
+absl::Status WriteText(const std::string& text, const std::string& path) {
   ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(path));
-  RETURN_IF_ERROR(file.Append(
-      json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+  RETURN_IF_ERROR(file.Append(text));
   return file.Close().status();
+}
+
+absl::Status WriteJson(const Json& json, const std::string& path) {
+  return WriteText(
+      json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", path);
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& path,
+                                     int64_t max_bytes) {
+  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  return file.ReadText(max_bytes);
+}
+
+// Copies what can be read; returns why the others cannot.
+absl::StatusOr<std::vector<absl::Status>> CopyCompanions(
+    const std::vector<CheckpointCompanion>& companions,
+    const OutDirectory& out) {
+  std::vector<absl::Status> left_out;
+  for (const CheckpointCompanion& companion : companions) {
+    const absl::StatusOr<std::string> text =
+        ReadText(companion.path, kMaxCompanionBytes);
+    if (text.ok()) {
+      RETURN_IF_ERROR(WriteText(*text, out.File(companion.name)));
+    } else {
+      left_out.push_back(text.status());
+    }
+  }
+  return left_out;
 }
 
 absl::Status WriteConfigs(const std::string& checkpoint,
                           const OutDirectory& out, DType dtype) {
   const std::string path = absl::StrCat(checkpoint, "/", kConfigFile);
-  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  ASSIGN_OR_RETURN(const std::string text, file.ReadText(kMaxConfigBytes));
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path, kMaxConfigBytes));
   Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object())
     return absl::DataLossError(absl::StrCat(path, " is not a JSON object"));
@@ -193,23 +222,47 @@ absl::Status WriteConfigs(const std::string& checkpoint,
 
 }  // namespace
 
-absl::StatusOr<int64_t> ExportModel(const std::string& checkpoint,
-                                    const std::string& out, DType dtype) {
+absl::StatusOr<ExportedModel> ExportModel(const std::string& checkpoint,
+                                          const std::string& out, DType dtype) {
   if (dtype != DType::kFloat32 && dtype != DType::kBFloat16 &&
       dtype != DType::kFloat16) {
     return absl::InvalidArgumentError(
         "a model is exported as float32, bfloat16 or float16");
   }
-  RETURN_IF_ERROR(CheckModel(checkpoint));
+  ASSIGN_OR_RETURN(const CheckpointManifest manifest, CheckModel(checkpoint));
   std::string bare = out;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
   ASSIGN_OR_RETURN(OutDirectory directory, OutDirectory::Create(bare));
-  ASSIGN_OR_RETURN(const int64_t bytes,
+  ExportedModel exported;
+  ASSIGN_OR_RETURN(exported.size_bytes,
                    WriteModel(absl::StrCat(checkpoint, "/", kModelFile),
                               directory.File(kModelFile), dtype));
   RETURN_IF_ERROR(WriteConfigs(checkpoint, directory, dtype));
+  ASSIGN_OR_RETURN(exported.left_out,
+                   CopyCompanions(manifest.companions, directory));
   RETURN_IF_ERROR(directory.Publish());
-  return bytes;
+  return exported;
+}
+
+std::vector<CheckpointCompanion> FindCompanions(
+    const std::string& vocabulary, const std::string& merges,
+    const std::string& initial_parameters) {
+  if (!vocabulary.empty()) {
+    return {{"vocab.json", fs::absolute(vocabulary).string()},
+            {"merges.txt", fs::absolute(merges).string()}};
+  }
+  std::vector<CheckpointCompanion> found;
+  if (initial_parameters.empty()) return found;
+  std::error_code error;
+  fs::path beside = fs::absolute(initial_parameters);
+  if (!fs::is_directory(beside, error)) beside = beside.parent_path();
+  for (const char* const name :
+       {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json"}) {
+    if (fs::exists(beside / name, error))
+      found.push_back({name, (beside / name).string()});
+  }
+  return found;
 }
 
 }  // namespace ringmaster

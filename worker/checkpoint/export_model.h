@@ -5,11 +5,20 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/tensor/dtype.h"
+#include "worker/checkpoint/manifest.h"
 
 namespace ringmaster {
+
+struct ExportedModel {
+  int64_t size_bytes = 0;  // of model.safetensors
+  // The reasons why companions could not be copied.
+  std::vector<absl::Status> left_out;
+};
 
 // Verifies the model of the checkpoint at `checkpoint` and writes the directory `out`:
 //
@@ -17,18 +26,24 @@ namespace ringmaster {
 //   config.json             as in the checkpoint, with that dtype
 //   generation_config.json  where a text begins and ends
 //
+// and copies of the manifest's companions, as far as they can be read.
 // `out` appears by one rename, once all is on the disk; a process that dies before leaves
-// `out`.tmp-RANDOM. Takes memory for the parameters as `dtype`. Returns the bytes of
-// model.safetensors.
+// `out`.tmp-RANDOM. Takes memory for the parameters as `dtype`.
 //   INVALID_ARGUMENT     `dtype` is not float32, bfloat16 or float16
 //   ALREADY_EXISTS       there is something at `out`
 //   FAILED_PRECONDITION  the checkpoint has no config.json, so its model is none that
 //                        Hugging Face's programs know; or float16 has no number for a
 //                        parameter, and the tensor is named
 // and the errors of VerifyCheckpoint and DurableFile.
-[[nodiscard]] absl::StatusOr<int64_t> ExportModel(const std::string& checkpoint,
-                                                  const std::string& out,
-                                                  DType dtype);
+[[nodiscard]] absl::StatusOr<ExportedModel> ExportModel(
+    const std::string& checkpoint, const std::string& out, DType dtype);
+
+// Returns the files of a job's tokenizer, with absolute paths: GPT-2's `vocabulary` and
+// `merges` or, if these are "", what lies beside the initial parameters, which are a file
+// or a directory, or "".
+[[nodiscard]] std::vector<CheckpointCompanion> FindCompanions(
+    const std::string& vocabulary, const std::string& merges,
+    const std::string& initial_parameters);
 
 }  // namespace ringmaster
 

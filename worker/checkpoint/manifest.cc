@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kSelfHash[] = "manifest_hash";
+constexpr char kCompanions[] = "companions";
 constexpr char kLossScale[] = "loss_scale";
 constexpr char kGoodUpdates[] = "loss_scale_good_updates";
 
@@ -121,14 +122,27 @@ Json FileToJson(const CheckpointFile& file) {
           {"block_hashes", std::move(blocks)}};
 }
 
+// A name that does not lead elsewhere.
+std::string FileName(MemberReader& reader) {
+  std::string name = reader.Text("name");
+  if (name.empty() || name.front() == '.' ||
+      name.find('/') != std::string::npos) {
+    reader.Fail("name");
+  }
+  return name;
+}
+
+absl::StatusOr<CheckpointCompanion> CompanionFrom(const Json& json) {
+  MemberReader reader(json);
+  CheckpointCompanion companion{FileName(reader), reader.Text("path")};
+  RETURN_IF_ERROR(reader.status());
+  return companion;
+}
+
 absl::StatusOr<CheckpointFile> FileFrom(const Json& json) {
   MemberReader reader(json);
   CheckpointFile file;
-  file.name = reader.Text("name");
-  if (file.name.empty() || file.name.front() == '.' ||
-      file.name.find('/') != std::string::npos) {
-    reader.Fail("name");
-  }
+  file.name = FileName(reader);
   file.digest.size_bytes = reader.Size("size_bytes");
   file.digest.hash = reader.Hash("hash");
   for (const Json& block : reader.List("block_hashes")) {
@@ -206,6 +220,11 @@ std::string EncodeManifest(const CheckpointManifest& manifest) {
     json[kLossScale] = static_cast<int64_t>(manifest.loss_scale->value());
     json[kGoodUpdates] = manifest.loss_scale->good_updates();
   }
+  if (!manifest.companions.empty()) json[kCompanions] = Json::array();
+  for (const CheckpointCompanion& companion : manifest.companions) {
+    json[kCompanions].push_back(
+        {{"name", companion.name}, {"path", companion.path}});
+  }
   // The JSON as a reader will have it where a text is not UTF-8.
   Json readable = ParseShallow(Dump(json));
   const std::string self_hash = SelfHashOf(readable);
@@ -239,6 +258,12 @@ absl::StatusOr<CheckpointManifest> DecodeManifest(std::string_view text) {
   for (const Json& item : reader.List("files")) {
     ASSIGN_OR_RETURN(CheckpointFile file, FileFrom(item));
     manifest.files.push_back(std::move(file));
+  }
+  if (reader.Has(kCompanions)) {
+    for (const Json& item : reader.List(kCompanions)) {
+      ASSIGN_OR_RETURN(CheckpointCompanion companion, CompanionFrom(item));
+      manifest.companions.push_back(std::move(companion));
+    }
   }
   RETURN_IF_ERROR(reader.status());
   return manifest;

@@ -26,6 +26,15 @@ struct CheckpointFile {
   FileDigest digest;
 };
 
+// A file that belongs to the model and lies elsewhere: one of its tokenizer.
+struct CheckpointCompanion {
+  std::string name;  // as Hugging Face's programs call it
+  std::string path;  // where the job had it
+
+  friend bool operator==(const CheckpointCompanion&,
+                         const CheckpointCompanion&) = default;
+};
+
 struct CheckpointManifest {
   // The last update that the parameters hold. The place where the data
   // continues is a function of it.
@@ -41,6 +50,7 @@ struct CheckpointManifest {
   absl::Time creation_time;             // to the second
   std::string writer_version;           // kVersion of the program that wrote it
   std::vector<CheckpointFile> files;
+  std::vector<CheckpointCompanion> companions;
 
   // The size of all files without the manifest.
   int64_t total_bytes() const;

@@ -60,6 +60,18 @@ TEST(ManifestTest, KeepsALossScale) {
   }
 }
 
+TEST(ManifestTest, KeepsCompanions) {
+  CheckpointManifest sample = Sample();
+  EXPECT_TRUE(DecodeManifest(EncodeManifest(sample))->companions.empty());
+  sample.companions = {{"vocab.json", "/data/gpt2-vocab.json"},
+                       {"merges.txt", "/data/merges.txt"}};
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample))->companions,
+            sample.companions);
+  sample.companions[1].name = "../merges.txt";
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample)).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
 TEST(ManifestTest, TextsNeedNotBeUtf8) {
   CheckpointManifest sample = Sample();
   sample.program_text = "path=\xff";

@@ -229,12 +229,14 @@ absl::StatusOr<int> Export(const CheckpointCommandOptions& options,
   if (options.out.empty())
     return absl::InvalidArgumentError("--out: the path is empty");
   ASSIGN_OR_RETURN(const DType dtype, ParseDType(options.dtype));
-  ASSIGN_OR_RETURN(const int64_t size_bytes,
+  ASSIGN_OR_RETURN(const ExportedModel exported,
                    ExportModel(options.path, options.out, dtype));
-  console.Write(format == OutputFormat::kJson
-                    ? ExportedJson(options.out, size_bytes)
-                    : absl::StrCat("exported ", Printable(options.out), " (",
-                                   FormatBytes(size_bytes), ")\n"));
+  if (format == OutputFormat::kJson) {
+    console.Write(ExportedJson(options.out, exported));
+  } else {
+    for (const std::string& line : ExportedLines(options.out, exported))
+      console.Write(absl::StrCat(line, "\n"));
+  }
   return static_cast<int>(ExitCode::kDone);
 }
 

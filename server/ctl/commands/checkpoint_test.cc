@@ -21,6 +21,7 @@
 #include "server/ctl/terminal/interrupts.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/export_model.h"
 #include "worker/checkpoint/import_parameters.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/testing/test_files.h"
@@ -346,6 +347,38 @@ TEST_F(ExportTest, WritesTheModelInEachType) {
     EXPECT_FALSE(generation.contains("bos_token_id"));
     fs::remove_all(out_);
   }
+}
+
+TEST_F(ExportTest, CopiesTheTokenizerAsFarAsItCanBeRead) {
+  const std::string job = directory_ + "/job";
+  fs::create_directory(job);
+  WriteFile(job + "/my-merges", "merges");
+  CheckpointContents contents = job_.ContentsAt(10);
+  contents.config_json = R"({"model_type": "gpt2"})";
+  contents.companions =
+      FindCompanions(job + "/my-vocabulary", job + "/my-merges", job);
+  const auto written = WriteCheckpoint(directory_, contents);
+  ASSERT_TRUE(written.ok()) << written.status();
+  const Outcome outcome = RunCtl({"export", written->path, "--out=" + out_});
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+  EXPECT_THAT(LinesOf(outcome.out),
+              ElementsAre(StartsWith("exported "),
+                          AllOf(StartsWith("left out: "),
+                                HasSubstr(job + "/my-vocabulary"))));
+  EXPECT_THAT(NamesIn(out_),
+              ElementsAre("config.json", "generation_config.json", "merges.txt",
+                          "model.safetensors"));
+  EXPECT_EQ(ReadFile(out_ + "/merges.txt"), "merges");
+}
+
+TEST_F(ExportTest, TheTokenizerLiesBesideTheInitialParameters) {
+  WriteFile(directory_ + "/tokenizer.json", "{}");
+  const std::vector<CheckpointCompanion> expected = {
+      {"tokenizer.json", directory_ + "/tokenizer.json"}};
+  EXPECT_EQ(FindCompanions("", "", directory_), expected);
+  EXPECT_EQ(FindCompanions("", "", directory_ + "/model.safetensors"),
+            expected);
+  EXPECT_THAT(FindCompanions("", "", ""), IsEmpty());
 }
 
 TEST_F(ExportTest, LeavesNothingAfterAnError) {

@@ -138,6 +138,16 @@ std::vector<std::string> VerifiedLines(
                                    " are whole: ", verified.size(), size)};
 }
 
+std::vector<std::string> ExportedLines(const std::string& path,
+                                       const ExportedModel& exported) {
+  std::vector<std::string> lines = {
+      absl::StrCat("exported ", Printable(path), " (",
+                   FormatBytes(exported.size_bytes), ")")};
+  for (const absl::Status& reason : exported.left_out)
+    lines.push_back(absl::StrCat("left out: ", Printable(MessageOf(reason))));
+  return lines;
+}
+
 std::string ListingJson(const CheckpointListing& listing) {
   Json json = {{"directory", listing.directory},
                {"checkpoints", Json::array()},
@@ -171,8 +181,14 @@ std::string RemovedJson(const std::string& path) {
   return Dump({{"removed", path}});
 }
 
-std::string ExportedJson(const std::string& path, int64_t size_bytes) {
-  return Dump({{"exported", path}, {"size_bytes", IntegerText(size_bytes)}});
+std::string ExportedJson(const std::string& path,
+                         const ExportedModel& exported) {
+  Json left_out = Json::array();
+  for (const absl::Status& reason : exported.left_out)
+    left_out.push_back(MessageOf(reason));
+  return Dump({{"exported", path},
+               {"size_bytes", IntegerText(exported.size_bytes)},
+               {"left_out", std::move(left_out)}});
 }
 
 }  // namespace ringmaster::ctl

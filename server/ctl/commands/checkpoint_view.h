@@ -13,6 +13,7 @@
 #include "server/ctl/render/text.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/export_model.h"
 
 namespace ringmaster::ctl {
 
@@ -42,13 +43,17 @@ struct VerifiedCheckpoint {
 [[nodiscard]] std::vector<std::string> VerifiedLines(
     const std::string& path, const std::vector<VerifiedCheckpoint>& verified);
 
+// A line for what was written, and one for each file that was left out.
+[[nodiscard]] std::vector<std::string> ExportedLines(
+    const std::string& path, const ExportedModel& exported);
+
 // The fields that docs/json.md names.
 [[nodiscard]] std::string ListingJson(const CheckpointListing& listing);
 [[nodiscard]] std::string VerifiedJson(
     const std::vector<VerifiedCheckpoint>& verified);
 [[nodiscard]] std::string RemovedJson(const std::string& path);
 [[nodiscard]] std::string ExportedJson(const std::string& path,
-                                       int64_t size_bytes);
+                                       const ExportedModel& exported);
 
 }  // namespace ringmaster::ctl
 

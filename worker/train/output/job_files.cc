@@ -16,6 +16,7 @@
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/directory_identity.h"
+#include "worker/checkpoint/export_model.h"
 
 namespace ringmaster {
 namespace {
@@ -309,6 +310,12 @@ void JobFiles::TakeSnapshot(int64_t step) {
     contents.loss_scale = state_.loss_scale();
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
+  if (!contents.config_json.empty()) {
+    const ProgramConfig& config = state_.config();
+    contents.companions =
+        FindCompanions(config.data.vocabulary_path, config.data.merges_path,
+                       config.program.initial_parameters());
+  }
   if (writer_->Snapshot(contents)) snapshot_step_ = step;
 }
 
