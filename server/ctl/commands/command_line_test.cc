@@ -563,6 +563,18 @@ TEST_F(LocalTest, ShowsTheCulpritsLogOfAFailedJob) {
   EXPECT_THAT(outcome.error, HasSubstr("worker-1.log:\n"));
 }
 
+// The worker has told it, and the verdict repeats it.
+TEST_F(LocalTest, ALogThatHasNothingNewIsNotShown) {
+  v1::Job job = JobIn(v1::JOB_STATE_FAILED, 5);
+  job.mutable_verdict()->set_worker("worker-1");
+  job.mutable_verdict()->add_evidence()->set_kind(
+      v1::EVIDENCE_KIND_SELF_REPORT);
+  coordinator_.SetJob(job);
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_THAT(outcome.error, Not(HasSubstr("worker-1.log")));
+}
+
 TEST_F(LocalTest, EndsWhenAWorkerCannotStart) {
   coordinator_.SetJob(JobIn(v1::JOB_STATE_GATHERING));
   Script("worker", "echo 'no memory'; exit 138\n");

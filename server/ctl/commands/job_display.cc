@@ -117,6 +117,9 @@ void JobDisplay::PrintRecovery(const v1::Job& job) {
   for (const v1::Incident& incident : job.incidents()) {
     if (!incident.is_over()) continue;
     last = incident.number();
+    // Nothing recovers from the incident that ends a job.
+    if (incident.verdict().decision() == v1::VERDICT_DECISION_FAIL_JOB)
+      continue;
     if (last > recovery_told_.value_or(last)) Note(RecoveryLine(incident));
   }
   recovery_told_ = std::max(last, recovery_told_.value_or(0));
@@ -144,9 +147,10 @@ void JobDisplay::Finish(const v1::Job& job) {
   } else if (job.figures().step() > step_printed_) {
     PrintStep(job);
   }
-  console_.Write(absl::StrCat(FinalLine(job, style), "\n"));
+  const std::string final_line = FinalLine(job, style);
+  console_.Write(absl::StrCat(final_line, "\n"));
   if (job.state() == v1::JOB_STATE_FAILED && job.has_verdict()) {
-    for (const std::string& line : VerdictLines(job, style))
+    for (const std::string& line : VerdictLines(job, final_line, style))
       console_.Write(absl::StrCat(line, "\n"));
   }
   // Single lines may have told it already.

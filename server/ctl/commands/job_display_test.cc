@@ -89,6 +89,20 @@ TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
   EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
 }
 
+TEST(JobDisplayTest, NothingRecoversFromTheIncidentThatEndsAJob) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  display.Update(SnapshotAt(3));
+  WatchSnapshot hit = SnapshotAt(3, v1::JOB_STATE_FAILED);
+  v1::Incident& incident = *hit.job->add_incidents();
+  incident.set_number(1);
+  incident.set_is_over(true);
+  incident.mutable_verdict()->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  display.Update(hit);
+  EXPECT_THAT(Take(console), Not(HasSubstr("recovery")));
+}
+
 TEST(JobDisplayTest, SaysOnceFromWhichCheckpointAJobResumed) {
   FakeClock clock;
   FakeConsole console;

@@ -102,10 +102,13 @@ class LocalRun {
   std::unique_ptr<CancelOnInterrupt> cancel_;
 };
 
-// Prints the end of the log of the worker that the verdict blames.
+// Prints the end of the log of the worker that the verdict blames, unless the worker has
+// said itself what it died of, which the verdict repeats.
 void PrintCulpritsLog(Console& console, const v1::Job& job,
                       const LocalCluster& cluster) {
   if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;
+  for (const v1::Evidence& evidence : job.verdict().evidence())
+    if (evidence.kind() == v1::EVIDENCE_KIND_SELF_REPORT) return;
   const std::string log = cluster.LogOf(job.verdict().worker());
   if (log.empty()) return;
   console.WriteError(absl::StrCat("the end of ", log, ":\n"));

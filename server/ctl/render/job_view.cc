@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kSparklineWidth = 48;
 constexpr int kBarWidth = 32;
+// A prediction that is off by more is said to be wrong.
+constexpr double kWrongFactor = 2;
 
 // For values where a tenth of a percent matters.
 std::string FormatAccuracy(double share) {
@@ -66,16 +68,19 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
 
 std::string StepLine(const v1::Job& job, absl::Time now, const Style& style) {
   const v1::TrainingFigures& figures = job.figures();
-  std::string line = absl::StrCat(
-      Bar(style, ShareDone(figures), std::min(kBarWidth, style.width / 2)),
-      "  step ", StepOfTotal(figures), "  ", FormatPercent(ShareDone(figures)));
+  std::string line = absl::StrCat("  step ", StepOfTotal(figures), "  ",
+                                  FormatPercent(ShareDone(figures)));
   if (std::string elapsed = ElapsedText(job, now); elapsed != "-")
     absl::StrAppend(&line, "  elapsed ", elapsed);
   if (figures.has_remaining_duration() && !HasEnded(job.state())) {
     absl::StrAppend(&line, "  eta ",
                     HumanDuration(FromProto(figures.remaining_duration())));
   }
-  return line;
+  // The numbers go first where there is little room.
+  const int room = style.width - DisplayWidth(line);
+  return absl::StrCat(Bar(style, ShareDone(figures),
+                          std::min({kBarWidth, style.width / 2, room})),
+                      line);
 }
 
 std::string LossLine(const v1::TrainingFigures& figures,
@@ -162,16 +167,30 @@ std::string WireLine(const v1::TrainingFigures& figures) {
   return line;
 }
 
+// ", predicted 1.8ms", and by how much if that is no use; "" without a prediction.
+std::string PredictionText(absl::Duration measured, absl::Duration predicted) {
+  if (predicted <= absl::ZeroDuration()) return "";
+  std::string text = absl::StrCat(", predicted ", HumanDuration(predicted));
+  const double ratio = absl::FDivDuration(measured, predicted);
+  const double factor = std::max(ratio, 1 / ratio);
+  if (factor >= kWrongFactor) {
+    absl::StrAppend(&text, ", which is wrong by a factor of ",
+                    FormatRate(factor));
+  }
+  return text;
+}
+
 // "all-reduce exchange, direct, 2.1ms a step, predicted 1.8ms".
 std::string AllReduceLine(const v1::TrainingFigures& figures) {
   std::string line = "all-reduce ";
   for (int i = 0; i < figures.all_reduce_algorithms_size(); ++i) {
     absl::StrAppend(&line, NameOf(figures.all_reduce_algorithms(i)), ", ");
   }
+  const absl::Duration measured = FromProto(figures.all_reduce_duration());
   return absl::StrCat(
-      line, HumanDuration(FromProto(figures.all_reduce_duration())),
-      " a step, predicted ",
-      HumanDuration(FromProto(figures.predicted_all_reduce_duration())));
+      line, HumanDuration(measured), " a step",
+      PredictionText(measured,
+                     FromProto(figures.predicted_all_reduce_duration())));
 }
 
 std::string StragglerLine(const v1::Straggler& straggler, const Style& style) {
@@ -287,7 +306,9 @@ std::vector<std::string> LiveTable(const v1::Job& job,
     lines.push_back(std::move(line));
   for (std::string& line : FigureLines(job, context, style))
     lines.push_back(std::move(line));
-  if (!job.message().empty()) lines.push_back(Printable(job.message()));
+  // FinalLine has why a job failed, and more room for it.
+  if (!job.message().empty() && job.state() != v1::JOB_STATE_FAILED)
+    lines.push_back(Printable(job.message()));
   if (job.has_verdict() && !HasEnded(job.state())) {
     lines.push_back(IncidentLine(job.verdict(), style));
   }
@@ -303,7 +324,7 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   if (static_cast<int>(lines.size()) > std::max(1, style.height - 1)) {
     lines.resize(static_cast<size_t>(std::max(1, style.height - 1)));
   }
-  for (std::string& line : lines) line = Fit(line, style.width);
+  for (std::string& line : lines) line = Fit(style, line, style.width);
   return lines;
 }
 

@@ -18,6 +18,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 v1::Job JobOf(std::string_view text) {
   v1::Job job;
@@ -177,6 +178,61 @@ TEST(LiveTableTest, ShowsHowGradientsAreReducedAndWhoKeepsTheOthersWaiting) {
                               "step, predicted 1.8ms"));
   EXPECT_THAT(lines, Contains("straggler rank 3 (w3 on h7?): the others wait "
                               "for it 31% of the time"));
+}
+
+TEST(LiveTableTest, SaysThatAPredictionIsWrong) {
+  v1::Job job = RunningJob();
+  const auto line_for = [&](int measured_us, int predicted_us) {
+    job.mutable_figures()->mutable_all_reduce_duration()->set_nanos(
+        measured_us * 1000);
+    job.mutable_figures()->mutable_predicted_all_reduce_duration()->set_nanos(
+        predicted_us * 1000);
+    const std::string text =
+        absl::StrJoin(LiveTable(job, {}, {.width = 200}), "\n");
+    const size_t begin = text.find("all-reduce");
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(line_for(1900, 1000), "all-reduce 1.9ms a step, predicted 1.0ms");
+  EXPECT_EQ(line_for(10131, 307),
+            "all-reduce 10.1ms a step, predicted 307us, which is wrong by a "
+            "factor of 33.0");
+  EXPECT_EQ(line_for(500, 1500),
+            "all-reduce 500us a step, predicted 1.5ms, which is wrong by a "
+            "factor of 3.0");
+  EXPECT_EQ(line_for(500, 0), "all-reduce 500us a step");
+}
+
+// At each width lines that are cut end in an ellipsis, and begin with the word that
+// matters.
+TEST(LiveTableTest, NothingIsCutWithoutAWord) {
+  v1::Job job = LanguageJob();
+  job.set_message("trains on 2 ranks, " + std::string(300, 'x'));
+  job.mutable_start_time()->set_seconds(1000);
+  job.mutable_figures()->set_total_steps(1'000'000);
+  job.mutable_verdict()->set_worker("w-2");
+  job.mutable_verdict()->set_summary("w-2 was lost: " + std::string(300, 'y'));
+  const JobContext context = {.losses = {9, 3, 2, 1},
+                              .now = absl::FromUnixSeconds(1'000'000)};
+  const auto whole = LiveTable(job, context, {.width = 1000, .height = 50});
+  for (const int width : {60, 80, 200}) {
+    for (const bool unicode : {false, true}) {
+      const auto lines = LiveTable(
+          job, context, {.width = width, .height = 50, .unicode = unicode});
+      EXPECT_THAT(lines, Contains(StartsWith("incident: w-2 was lost")));
+      for (const std::string& line : lines) {
+        EXPECT_LE(DisplayWidth(line), width) << line;
+        const bool is_cut = line.ends_with(unicode ? "…" : "...");
+        if (unicode || is_cut || line.front() == '[' || line.front() == '|' ||
+            line.front() == '+') {
+          continue;
+        }
+        EXPECT_THAT(whole, Contains(line));
+      }
+      // Where there is little room, the bar is what gives way.
+      EXPECT_THAT(lines[1], HasSubstr("  step 120/1000000  0%  elapsed 11d"));
+      EXPECT_THAT(lines[1], HasSubstr("eta 2.0s"));
+    }
+  }
 }
 
 TEST(LiveTableTest, ShowsHowStaleAnswersAreAndWhatMembersDo) {
@@ -346,7 +402,7 @@ TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
         exit_code: 138)pb",
       &verdict));
   EXPECT_THAT(
-      VerdictLines(job, {}),
+      VerdictLines(job, "", {}),
       ElementsAre(
           "verdict:  killed", "culprit:  worker w-1, rank 1, host beta, pid 42",
           "where:    generation 3, step 119, collective 7",
@@ -357,9 +413,54 @@ TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
               ::testing::Contains("evidence: and 4095 more"));
   verdict.clear_worker();
   verdict.set_decision(v1::VERDICT_DECISION_REFORM);
-  EXPECT_THAT(VerdictLines(job, {}),
+  EXPECT_THAT(VerdictLines(job, "", {}),
               ::testing::Contains("culprit:  nobody could be blamed"));
-  EXPECT_EQ(VerdictLines(job, {}).back(), "decision: the job goes on");
+  EXPECT_EQ(VerdictLines(job, "", {}).back(), "decision: the job goes on");
+}
+
+// As where a worker's own error ends a job.
+TEST(VerdictLinesTest, NothingIsToldTwice) {
+  const v1::Job job = JobOf(R"pb(
+    id: "j-1"
+    state: JOB_STATE_FAILED
+    message: "worker w-1 (rank 1, host beta, pid 42) failed: no such file"
+    verdict {
+      worker: "w-1"
+      rank: 1
+      host: "beta"
+      pid: 42
+      generation: 3
+      summary: "worker w-1 (rank 1, host beta, pid 42) failed: no such file"
+      evidence {
+        kind: EVIDENCE_KIND_SELF_REPORT
+        observer: "w-1"
+        detail: "no such file"
+      }
+      evidence {
+        kind: EVIDENCE_KIND_PEER_REPORT
+        observer: "w-2"
+        detail: "it hung up"
+      }
+      evidence {
+        kind: EVIDENCE_KIND_PEER_REPORT
+        observer: "w-3"
+        detail: "it hung up"
+      }
+      decision: VERDICT_DECISION_FAIL_JOB
+      exit_code: 5
+    })pb");
+  EXPECT_THAT(VerdictLines(job, FinalLine(job, {}), {}),
+              ElementsAre("where:    generation 3, step 0",
+                          "evidence: SELF_REPORT seen by w-1",
+                          "evidence: PEER_REPORT seen by w-2: it hung up",
+                          "evidence: PEER_REPORT seen by w-3",
+                          "decision: the job ends with exit code 5"));
+  // The table above the final line leaves the cause to it.
+  EXPECT_EQ(LiveTable(job, {}, {.width = 200}).size(), 1u);
+  v1::Job other = job;
+  other.mutable_verdict()->set_pid(43);
+  EXPECT_THAT(VerdictLines(other, FinalLine(other, {}), {}),
+              Contains("culprit:  worker w-1, rank 1, host beta, pid 43"));
 }
 
 TEST(VerdictLinesTest, SaysWhenItWasAndHowOldTheStepIs) {
@@ -374,7 +475,7 @@ TEST(VerdictLinesTest, SaysWhenItWasAndHowOldTheStepIs) {
       verdict { worker: "w-1" generation: 3 }
       cost { detect { seconds: 1 nanos: 500000000 } }
     })pb");
-  EXPECT_THAT(VerdictLines(job, {}),
+  EXPECT_THAT(VerdictLines(job, "", {}),
               ::testing::IsSupersetOf(
                   {"where:    generation 3, step 119 (reported 1.5s before the "
                    "verdict)",

@@ -119,7 +119,7 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
     if (std::string line = CheckpointErrorLine(job, style); !line.empty())
       lines.push_back(absl::StrCat("job ", Printable(job.id()), ": ", line));
   }
-  for (std::string& line : lines) line = Fit(line, style.width);
+  for (std::string& line : lines) line = Fit(style, line, style.width);
   return lines;
 }
 
@@ -133,11 +133,13 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
     lines.push_back(ProgramLine(job.spec()));
   lines.push_back(WorkersLine(job.spec()));
   Append(lines, TimeLines(job, now, style));
+  std::string told;
   if (HasEnded(job.state())) {
-    lines.push_back(absl::StrCat("end:      ", FinalLine(job, style)));
+    told = absl::StrCat("end:      ", FinalLine(job, style));
+    lines.push_back(told);
     lines.push_back(absl::StrCat("exit:     ", job.exit_code()));
   }
-  if (job.has_verdict()) Append(lines, VerdictLines(job, style));
+  if (job.has_verdict()) Append(lines, VerdictLines(job, told, style));
   if (!job.incidents().empty()) {
     lines.push_back(RecoveryLine(*job.incidents().rbegin()));
   }

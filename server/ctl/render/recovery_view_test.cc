@@ -111,7 +111,7 @@ why:      waits for workers: 1 of at least 2
 unblocks: 1 more worker in the pool
 
 RANK  WORKER  HOST  LAST HEARD  STEP  PHASE  REASON
-   1  w1      h1          2.1s    40  STEP   its stream brok
+   1  w1      h1          2.1s    40  STEP   its stream b...
    -  w9      h2             -     -  -      is draining
 
 incident: worker w1 was lost

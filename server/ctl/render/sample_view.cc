@@ -50,11 +50,11 @@ std::vector<std::string> SampleFrame(const v1::TextSample& sample,
   const auto room = static_cast<size_t>(max_lines - 2);
   if (text.size() > room) {
     text.resize(room);
-    text.back() = Fit("...", inside);
+    text.back() = Fit(style, "...", inside);
   }
   const Frame& frame = style.unicode ? kUnicodeFrame : kAsciiFrame;
-  const std::string title =
-      Fit(absl::StrCat(" sample after step ", sample.step(), " "), inside);
+  const std::string title = Fit(
+      style, absl::StrCat(" sample after step ", sample.step(), " "), inside);
   std::vector<std::string> lines;
   lines.push_back(Repeat(frame.corners[0], 1) + Repeat(frame.horizontal, 1) +
                   title +

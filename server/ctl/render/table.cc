@@ -47,10 +47,11 @@ std::vector<std::string> TextTable::Lines(const Style& style) const {
     titles.push_back(columns_[i].title);
   }
   std::vector<std::string> lines;
-  lines.push_back(Paint(style, Color::kDim,
-                        Fit(JoinCells(columns_, widths, titles), style.width)));
+  lines.push_back(
+      Paint(style, Color::kDim,
+            Fit(style, JoinCells(columns_, widths, titles), style.width)));
   for (const auto& row : rows_)
-    lines.push_back(Fit(JoinCells(columns_, widths, row), style.width));
+    lines.push_back(Fit(style, JoinCells(columns_, widths, row), style.width));
   return lines;
 }
 

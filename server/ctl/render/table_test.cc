@@ -23,7 +23,9 @@ TEST(TextTableTest, AlignsColumnsAndLeavesNoTrailingBlanks) {
 TEST(TextTableTest, CutsRowsToTheWidth) {
   TextTable table({{"A"}, {"B"}});
   table.AddRow({"aaaa", "bbbb"});
-  EXPECT_THAT(table.Lines({.width = 8}), ElementsAre("A     B", "aaaa  bb"));
+  EXPECT_THAT(table.Lines({.width = 8}), ElementsAre("A     B", "aaaa ..."));
+  EXPECT_THAT(table.Lines({.width = 8, .unicode = true}),
+              ElementsAre("A     B", "aaaa  b…"));
 }
 
 TEST(TextTableTest, PadsByWhatIsShown) {

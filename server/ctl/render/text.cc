@@ -141,22 +141,27 @@ int DisplayWidth(std::string_view text) {
   return width;
 }
 
-std::string Fit(std::string_view text, int width) {
+std::string Fit(const Style& style, std::string_view text, int width) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  const std::string ellipsis =
+      style.unicode && width > 0
+          ? "…"
+          : std::string(static_cast<size_t>(std::clamp(width, 0, 3)), '.');
+  width -= DisplayWidth(ellipsis);
   std::string kept;
   int used = 0;
   bool colored = false;
   while (!text.empty()) {
     int columns = 0;
     const size_t size = NextUnit(text, &columns);
-    if (used + columns > width) {
-      if (colored) kept.append(kReset);
-      return kept;
-    }
+    if (used + columns > width) break;
     if (columns == 0) colored = text.substr(0, size) != kReset;
     kept.append(text.substr(0, size));
     used += columns;
     text.remove_prefix(size);
   }
+  kept.append(ellipsis);
+  if (colored) kept.append(kReset);
   return kept;
 }
 
@@ -243,7 +248,7 @@ std::string Sparkline(const Style& style, std::span<const double> values,
     values = values.last(static_cast<size_t>(width));
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
-  for (const double value : values) {
+  for (const double value : values.subspan((values.size() + 4) / 8)) {
     if (!std::isfinite(value)) continue;
     low = std::min(low, value);
     high = std::max(high, value);
@@ -254,7 +259,8 @@ std::string Sparkline(const Style& style, std::span<const double> values,
       line.append("x");
       continue;
     }
-    const double height = high > low ? (value - low) / (high - low) : 0;
+    const double height =
+        high > low ? std::clamp((value - low) / (high - low), 0.0, 1.0) : 0;
     line.append(kBlocks[std::min<size_t>(
         static_cast<size_t>(height * kBlocks.size()), kBlocks.size() - 1)]);
   }

@@ -47,9 +47,10 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Columns that `text` takes: code points, without our own colour sequences.
 [[nodiscard]] int DisplayWidth(std::string_view text);
 
-// `text` cut to at most `width` columns; colour sequences are kept, and reset
-// at the cut.
-[[nodiscard]] std::string Fit(std::string_view text, int width);
+// `text` in at most `width` columns: where it is cut, it ends in an ellipsis. Colour
+// sequences are kept, and reset at the cut.
+[[nodiscard]] std::string Fit(const Style& style, std::string_view text,
+                              int width);
 
 // "2.310", "0.0123", "1.5e+06", "nan".
 [[nodiscard]] std::string FormatLoss(double loss);
@@ -73,8 +74,8 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // "[#####-----]" of `width` columns, at least 4.
 [[nodiscard]] std::string Bar(const Style& style, double share, int width);
 
-// The values (the last `width` of them) as a line of blocks, scaled to their
-// own range; empty where the style has no Unicode or there are fewer than two
+// The values (the last `width` of them) as a line of blocks, scaled to the range of all
+// but the first eighth, which would flatten the rest where a loss falls; empty where the style has no Unicode or there are fewer than two
 // values.
 [[nodiscard]] std::string Sparkline(const Style& style,
                                     std::span<const double> values, int width);

@@ -11,8 +11,7 @@ namespace ringmaster::ctl {
 namespace {
 
 const Style kPlain;
-const Style kRich{
-    .width = 80, .height = 24, .color = true, .unicode = true};
+const Style kRich{.width = 80, .height = 24, .color = true, .unicode = true};
 
 TEST(TextTest, PaintsOnlyWhereTheStyleHasColors) {
   EXPECT_EQ(Paint(kPlain, Color::kRed, "x"), "x");
@@ -35,11 +34,15 @@ TEST(TextTest, CountsCodePointsAndNotColors) {
 }
 
 TEST(TextTest, CutsToTheWidthAndResetsColors) {
-  EXPECT_EQ(Fit("abcdef", 3), "abc");
-  EXPECT_EQ(Fit("abc", 3), "abc");
-  EXPECT_EQ(Fit("\x1b[31mabcdef\x1b[0m", 3), "\x1b[31mabc\x1b[0m");
-  EXPECT_EQ(Fit("\xC3\xBC\xC3\xBC\xC3\xBC", 2), "\xC3\xBC\xC3\xBC");
-  EXPECT_EQ(Fit("abc", 0), "");
+  EXPECT_EQ(Fit(kPlain, "abcdef", 5), "ab...");
+  EXPECT_EQ(Fit(kRich, "abcdef", 5), "abcd…");
+  EXPECT_EQ(Fit(kPlain, "abc", 3), "abc");
+  EXPECT_EQ(Fit(kPlain, "abcdef", 2), "..");
+  EXPECT_EQ(Fit(kRich, "\x1b[31mabcdef\x1b[0m", 3), "\x1b[31mab…\x1b[0m");
+  EXPECT_EQ(Fit(kRich, "\x1b[31mabc\x1b[0m", 3), "\x1b[31mabc\x1b[0m");
+  EXPECT_EQ(Fit(kRich, "\xC3\xBC\xC3\xBC\xC3\xBC", 2), "\xC3\xBC…");
+  EXPECT_EQ(Fit(kRich, "abc", 0), "");
+  EXPECT_EQ(Fit(kPlain, "abc", 0), "");
 }
 
 TEST(TextTest, FormatsLossesOfAnySize) {
@@ -92,6 +95,12 @@ TEST(TextTest, DrawsTheLastValuesAsASparkline) {
   EXPECT_EQ(Sparkline(kRich, std::vector<double>{2, 2}, 3), "▁▁");
   EXPECT_EQ(Sparkline(kRich, std::vector<double>{1, std::nan(""), 2}, 3),
             "▁x█");
+}
+
+// The loss of the first steps falls from far above.
+TEST(TextTest, TheFirstValuesDoNotFlattenASparkline) {
+  EXPECT_EQ(Sparkline(kRich, std::vector<double>{99, 3, 2, 1}, 4), "██▅▁");
+  EXPECT_EQ(Sparkline(kRich, std::vector<double>{-99, 3, 2, 1}, 4), "▁█▅▁");
 }
 
 TEST(TextTest, EscapesControlCharactersButNotNewlineAndTab) {

@@ -1,5 +1,7 @@
 #include "server/ctl/render/verdict_view.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
@@ -16,6 +18,19 @@ std::string Culprit(const v1::Verdict& verdict) {
     absl::StrAppend(&who, ", host ", Printable(verdict.host()));
   if (verdict.pid() > 0) absl::StrAppend(&who, ", pid ", verdict.pid());
   return who;
+}
+
+// Returns true if `text` has all that Culprit says.
+bool NamesCulprit(const std::string& text, const v1::Verdict& verdict) {
+  const auto has = [&](const char* label, const std::string& value) {
+    return value.empty() ||
+           absl::StrContains(text, absl::StrCat(label, " ", value));
+  };
+  return !verdict.worker().empty() &&
+         has("worker", Printable(verdict.worker())) &&
+         has("rank", verdict.rank() >= 0 ? absl::StrCat(verdict.rank()) : "") &&
+         has("host", Printable(verdict.host())) &&
+         has("pid", verdict.pid() > 0 ? absl::StrCat(verdict.pid()) : "");
 }
 
 std::string Decision(const v1::Verdict& verdict) {
@@ -55,12 +70,18 @@ std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
   return Paint(style, Color::kYellow, line);
 }
 
-std::vector<std::string> VerdictLines(const v1::Job& job, const Style& style) {
+std::vector<std::string> VerdictLines(const v1::Job& job, std::string told,
+                                      const Style& style) {
   const v1::Verdict& verdict = job.verdict();
   std::vector<std::string> lines;
-  lines.push_back(absl::StrCat(
-      "verdict:  ", Paint(style, Color::kRed, Printable(verdict.summary()))));
-  lines.push_back(absl::StrCat("culprit:  ", Culprit(verdict)));
+  const std::string summary = Printable(verdict.summary());
+  if (!absl::StrContains(told, summary)) {
+    lines.push_back(
+        absl::StrCat("verdict:  ", Paint(style, Color::kRed, summary)));
+    absl::StrAppend(&told, "\n", summary);
+  }
+  if (!NamesCulprit(told, verdict))
+    lines.push_back(absl::StrCat("culprit:  ", Culprit(verdict)));
   std::string where = absl::StrCat("generation ", verdict.generation(),
                                    ", step ", verdict.step(), AgeText(job));
   if (verdict.collective_sequence() > 0)
@@ -71,9 +92,15 @@ std::vector<std::string> VerdictLines(const v1::Job& job, const Style& style) {
                                  FormatTime(FromProto(verdict.time()), style)));
   }
   for (const v1::Evidence& evidence : verdict.evidence()) {
-    lines.push_back(absl::StrCat("evidence: ", NameOf(evidence.kind()),
-                                 " seen by ", Printable(evidence.observer()),
-                                 ": ", Printable(evidence.detail())));
+    const std::string detail = Printable(evidence.detail());
+    std::string line =
+        absl::StrCat("evidence: ", NameOf(evidence.kind()), " seen by ",
+                     Printable(evidence.observer()));
+    if (!absl::StrContains(told, detail)) {
+      absl::StrAppend(&line, ": ", detail);
+      absl::StrAppend(&told, "\n", detail);
+    }
+    lines.push_back(std::move(line));
   }
   if (const int more = verdict.evidence_count() - verdict.evidence_size();
       more > 0) {

@@ -19,9 +19,10 @@ namespace ringmaster::ctl {
 [[nodiscard]] std::string IncidentLine(const v1::Verdict& verdict,
                                        const Style& style);
 
-// The verdict of `job`, a line each part. Its step is as old as the culprit's last
-// sign of life, which the incident knows.
+// The verdict of `job`, a line each part, without what the reader has been `told`. Its
+// step is as old as the culprit's last sign of life, which the incident knows.
 [[nodiscard]] std::vector<std::string> VerdictLines(const v1::Job& job,
+                                                    std::string told,
                                                     const Style& style);
 
 }  // namespace ringmaster::ctl
