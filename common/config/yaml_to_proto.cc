@@ -3,19 +3,24 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/config/closest_name.h"
 #include "common/config/read_file.h"
 #include "common/config/yaml_scalar.h"
 #include "common/status/status_macros.h"
+#include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"
 
 namespace ringmaster {
@@ -28,6 +33,10 @@ using google::protobuf::OneofDescriptor;
 
 // A small file can stand for a huge message by aliases of aliases.
 constexpr int kMaxValues = 100'000;
+// yaml-cpp looks ahead behind a bracket for as long as it may belong to a key, and
+// keeps all of that in memory.
+constexpr int kMaxOpenBrackets = 1000;
+constexpr size_t kMaxCitedBytes = 400;
 // The depth to which a misplaced field is searched for, to suggest its right
 // place.
 constexpr int kMaxSearchDepth = 5;
@@ -40,6 +49,69 @@ struct Place {
   [[nodiscard]] Place Field(int at_line, const std::string& name) const {
     return {at_line, path.empty() ? name : absl::StrCat(path, ".", name)};
   }
+};
+
+// The line in which brackets are open kMaxOpenBrackets + 1 deep; nullopt if they
+// never are. Those of texts and comments count as well.
+std::optional<int> LineOfTooManyBrackets(absl::string_view text) {
+  int line = 1;
+  int open = 0;
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    if (c == '[' || c == '{') ++open;
+    if ((c == ']' || c == '}') && open > 0) --open;
+    if (open > kMaxOpenBrackets) return line;
+  }
+  return std::nullopt;
+}
+
+// `text`, which may cite the file, without control characters and not too long.
+std::string OneLine(absl::string_view text) {
+  size_t end = std::min(text.size(), kMaxCitedBytes);
+  // Not within a character of UTF-8.
+  while (end < text.size() && end > 0 && (text[end] & 0xC0) == 0x80) --end;
+  std::string line;
+  for (const char c : text.substr(0, end)) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&line, "\\x",
+                      absl::Hex(static_cast<uint8_t>(c), absl::kZeroPad2));
+    } else {
+      line += c;
+    }
+  }
+  return end < text.size() ? line + "..." : line;
+}
+
+// Notes where each document has its first node.
+class DocumentMark final : public YAML::EventHandler {
+ public:
+  [[nodiscard]] int line() const { return line_.value_or(1); }
+
+  void OnDocumentStart(const YAML::Mark&) override { line_.reset(); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    Note(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&,
+                       YAML::anchor_t, YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void Note(const YAML::Mark& mark) {
+    if (!line_.has_value() && !mark.is_null()) line_ = mark.line + 1;
+  }
+
+  std::optional<int> line_;
 };
 
 int LineOf(const YAML::Node& node, int otherwise) {
@@ -129,19 +201,32 @@ absl::Status YamlReader::Error(const Place& place,
                                absl::string_view what) const {
   std::string message = source_;
   if (has_lines_) absl::StrAppend(&message, ":", place.line);
-  if (!place.path.empty()) absl::StrAppend(&message, ": ", place.path);
-  return absl::InvalidArgumentError(absl::StrCat(message, ": ", what));
+  if (!place.path.empty()) absl::StrAppend(&message, ": ", OneLine(place.path));
+  return absl::InvalidArgumentError(absl::StrCat(message, ": ", OneLine(what)));
 }
 
 absl::StatusOr<YAML::Node> YamlReader::Parse(const std::string& text) const {
+  if (text.size() > kMaxTextFileBytes) {
+    return Error({},
+                 absl::StrCat("is larger than ", kMaxTextFileBytes, " bytes"));
+  }
+  if (const std::optional<int> line = LineOfTooManyBrackets(text);
+      line.has_value()) {
+    return Error({*line, ""}, absl::StrCat("more than ", kMaxOpenBrackets,
+                                           " brackets are open at once"));
+  }
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty()) return Error({}, "is empty");
-    if (documents.size() > 1) {
-      return Error({LineOf(documents[1], 1), ""},
+    // Not YAML::LoadAll: where nothing can begin, as at a comma, it finds one
+    // empty document after the other, for ever.
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    DocumentMark mark;
+    if (!parser.HandleNextDocument(mark)) return Error({}, "is empty");
+    if (parser.HandleNextDocument(mark)) {
+      return Error({mark.line(), ""},
                    "a second document begins; one is allowed");
     }
-    return documents[0];
+    return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     return Error({error.mark.is_null() ? 1 : error.mark.line + 1, ""},
                  absl::StrCat("is not YAML: ", error.msg));

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/proto_to_json.h"
+#include "common/config/read_file.h"
 #include "common/config/yaml_test.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +20,7 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -228,6 +231,47 @@ TEST_F(YamlToProtoTest, AFieldWithoutAValueIsAnError) {
             "job.yaml:1: labels: has no value (write {} for none)");
   EXPECT_EQ(Error("hosts:\n- a\n-\n"), "job.yaml:1: hosts[1]: has no value");
   EXPECT_EQ(Error("labels: {x: }\n"), "job.yaml:1: labels.x: has no value");
+}
+
+TEST_F(YamlToProtoTest, AnErrorIsALineThatCutsWhatItCites) {
+  const std::string longest(5000, 'x');
+  for (const std::string& yaml : std::vector<std::string>{
+           "min_workers: \"a\\n\\e[2J\"\n", "min_workers: " + longest,
+           "train: {optimizer: \"\\n\"}", longest + ": 1", "\"a\\nb\": 1",
+           "labels: {\"a\\nb\": x}", "name: *" + longest,
+           "train: {settle: \"\\n\"}"}) {
+    const std::string error = Error(yaml);
+    EXPECT_LT(error.size(), 1000u) << error;
+    EXPECT_EQ(error.find_first_of("\n\x1b"), std::string::npos) << error;
+  }
+}
+
+// yaml-cpp finds one document after the other in these, without an end.
+TEST_F(YamlToProtoTest, TextBehindTheDocumentIsAnError) {
+  for (const char* yaml : {",", "name: a\n,", "name: a\n, name: b\n"}) {
+    EXPECT_THAT(Error(yaml), ContainsRegex("job.yaml:[12]: (a second document "
+                                           "begins; one is allowed|is not "
+                                           "YAML: )"))
+        << yaml;
+  }
+}
+
+// yaml-cpp takes half a gigabyte for a megabyte of these.
+TEST_F(YamlToProtoTest, BracketsWithoutEndAreAnError) {
+  for (const char* open : {"[", "{", "[1, ", "{a: "}) {
+    std::string yaml = "name: a\nhosts: ";
+    for (int i = 0; i < 1001; ++i) yaml += open;
+    EXPECT_EQ(Error(yaml),
+              "job.yaml:2: more than 1000 brackets are open at once");
+  }
+  std::string closed = "hosts: [";
+  for (int i = 0; i < 2000; ++i) closed += "'[]', ";
+  (void)Json(closed + "a]\n");
+}
+
+TEST_F(YamlToProtoTest, TextBeyondTheLimitIsAnError) {
+  const std::string name(kMaxTextFileBytes, 'x');
+  EXPECT_EQ(Error("name: " + name), "job.yaml:1: is larger than 1048576 bytes");
 }
 
 TEST_F(YamlToProtoTest, WhatIsNotOneDocumentOfYamlIsAnError) {

@@ -4,11 +4,11 @@
 #include <array>
 #include <charconv>
 #include <iostream>
-#include <iterator>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/read_file.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
@@ -108,8 +108,10 @@ void AppendYaml(const Message& message, const std::string& indent,
 }
 
 absl::Status ReadStandardInput(v1::JobSpec& spec) {
-  const std::string yaml((std::istreambuf_iterator<char>(std::cin)),
-                         std::istreambuf_iterator<char>());
+  // One more than is allowed, so that YamlToProto sees that there is more.
+  std::string yaml(kMaxTextFileBytes + 1, '\0');
+  yaml.resize(static_cast<size_t>(std::cin.rdbuf()->sgetn(
+      yaml.data(), static_cast<std::streamsize>(yaml.size()))));
   if (yaml.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(JobFileName("-"),
