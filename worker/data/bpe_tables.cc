@@ -5,7 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/status/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/data_file.h"
@@ -19,6 +21,23 @@ using TokenIds = absl::flat_hash_map<std::string, int64_t>;
 // GPT-2's files have 1 and 0.5 MB; the largest vocabularies in use 20 MB.
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr char kEndOfText[] = "<|endoftext|>";
+constexpr size_t kMaxCitedBytes = 200;
+
+std::string_view Cut(std::string_view text) {
+  if (text.size() <= kMaxCitedBytes) return text;
+  size_t end = kMaxCitedBytes;
+  // Not within a character of UTF-8.
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+// "\"text\"", on one line and not too long, whatever the file holds.
+std::string Quoted(std::string_view text) {
+  const std::string_view cut = Cut(text);
+  return absl::StrCat(
+      "\"", absl::Utf8SafeCHexEscape(absl::string_view(cut.data(), cut.size())),
+      cut.size() < text.size() ? "..." : "", "\"");
+}
 
 // The character that stands for each byte, in UTF-8.
 std::array<std::string, 256> ByteSymbols() {
@@ -57,13 +76,13 @@ class VocabReader final : public nlohmann::json_sax<json> {
     if (!is_open_ || value > std::numeric_limits<int32_t>::max())
       return NotAnId(absl::StrCat(value));
     if (!ids_.emplace(key_, static_cast<int64_t>(value)).second) {
-      error_ = absl::StrCat("token \"", key_, "\" is there twice");
+      error_ = absl::StrCat("token ", Quoted(key_), " is there twice");
       return false;
     }
     return true;
   }
   bool number_float(number_float_t /*value*/, const string_t& text) override {
-    return NotAnId(text);
+    return NotAnId(std::string(Cut(text)));
   }
   bool string(string_t& /*value*/) override { return NotAnId("a string"); }
   bool binary(binary_t& /*value*/) override { return NotAnId("binary"); }
@@ -82,20 +101,22 @@ class VocabReader final : public nlohmann::json_sax<json> {
   bool parse_error(size_t position, const std::string& /*last_token*/,
                    const json::exception& error) override {
     const std::string_view read = text_.substr(0, position);
-    const std::string_view what = error.what();
+    // It escapes other control characters itself.
+    const std::string what =
+        absl::StrReplaceAll(error.what(), {{"\x7f", "\\x7f"}});
     // "[json.exception.parse_error.101] parse error at line 1, column 2: why"
     const size_t why = what.find(": ");
     error_ = absl::StrCat(
         "line ", 1 + std::count(read.begin(), read.end(), '\n'),
         ": malformed JSON: ",
-        std::string(why == what.npos ? what : what.substr(why + 2)));
+        std::string(Cut(why == what.npos ? what : what.substr(why + 2))));
     return false;
   }
 
  private:
   bool NotAnId(const std::string& found) {
     error_ = is_open_
-                 ? absl::StrCat("token \"", key_, "\" has ", found,
+                 ? absl::StrCat("token ", Quoted(key_), " has ", found,
                                 ", but ids are whole numbers from 0 on")
                  : absl::StrCat("holds ", found,
                                 ", but must be one object of token and id");
@@ -116,14 +137,14 @@ absl::StatusOr<std::vector<std::string>> TokensById(const std::string& path,
   for (const auto& [token, id] : ids) {
     if (id >= static_cast<int64_t>(ids.size())) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ": token \"", token, "\" has id ", id, ", but the ids of ",
+          path, ": token ", Quoted(token), " has id ", id, ", but the ids of ",
           ids.size(), " tokens must be 0 to ", ids.size() - 1));
     }
     // Only the empty token, which is refused below, looks like a free place.
     if (!tokens[static_cast<size_t>(id)].empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tokens \"", tokens[static_cast<size_t>(id)],
-                       "\" and \"", token, "\" both have id ", id));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": tokens ", Quoted(tokens[static_cast<size_t>(id)]), " and ",
+          Quoted(token), " both have id ", id));
     }
     tokens[static_cast<size_t>(id)] = token;
   }
@@ -141,8 +162,8 @@ absl::StatusOr<std::string> BytesOf(
     const auto it = byte_of_symbol.find(symbol);
     if (it == byte_of_symbol.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("token \"", token,
-                       "\" has a character that stands for no byte; is "
+          absl::StrCat("token ", Quoted(token),
+                       " has a character that stands for no byte; is "
                        "this the vocabulary of a byte-level BPE?"));
     }
     bytes += it->second;
@@ -192,7 +213,7 @@ absl::StatusOr<int32_t> IdOf(const std::string& token, const TokenIds& ids) {
   const auto it = ids.find(token);
   if (it != ids.end()) return static_cast<int32_t>(it->second);
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", token, "\" is not in the vocabulary"));
+      absl::StrCat(Quoted(token), " is not in the vocabulary"));
 }
 
 // Adds the merge that `line` tells; the error is without the place.
@@ -201,9 +222,8 @@ absl::Status AddMerge(std::string_view line, const TokenIds& ids,
   const size_t space = line.find(' ');
   if (space == 0 || space + 1 >= line.size() || space == line.npos ||
       line.find(' ', space + 1) != line.npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", std::string(line.substr(0, 80)),
-                     "\" is not two tokens with a space between them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(line), " is not two tokens with a space between them"));
   }
   const std::string left(line.substr(0, space));
   const std::string right(line.substr(space + 1));
@@ -212,8 +232,8 @@ absl::Status AddMerge(std::string_view line, const TokenIds& ids,
   const auto result = ids.find(left + right);
   if (result == ids.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", left, "\" and \"", right, "\" merge into \"", left,
-                     right, "\", which is not in the vocabulary"));
+        absl::StrCat(Quoted(left), " and ", Quoted(right), " merge into ",
+                     Quoted(left + right), ", which is not in the vocabulary"));
   }
   const auto rank = static_cast<int32_t>(tables.merges.size());
   if (!tables.merges
@@ -221,8 +241,9 @@ absl::Status AddMerge(std::string_view line, const TokenIds& ids,
                BpeTables::PairKey(left_id, right_id),
                BpeTables::Merge{rank, static_cast<int32_t>(result->second)})
            .second) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", left, "\" and \"", right, "\" are merged by an earlier line"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(left), " and ", Quoted(right),
+                     " are merged by an earlier line"));
   }
   return absl::OkStatus();
 }

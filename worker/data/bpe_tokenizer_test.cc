@@ -1,5 +1,6 @@
 #include "worker/data/bpe_tokenizer.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -213,6 +214,32 @@ TEST_F(BpeTokenizerTest, BadMergesAreRefusedWithTheirLine) {
   expect_refused("xyz a\n", "line 1: \"xyz\" is not in the vocabulary");
   expect_refused("a xyz\n", "line 1: \"xyz\" is not in the vocabulary");
   expect_refused("h e\nl l\nh e\n", "line 3: \"h\" and \"e\" are merged by");
+}
+
+TEST_F(BpeTokenizerTest, AnErrorIsALineThatCutsWhatItCites) {
+  const std::string vocab = VocabJson(kMerges);
+  const std::string longest(100'000, 'x');
+  std::vector<absl::Status> errors;
+  for (const std::string& merges :
+       std::vector<std::string>{longest + "\n", longest + " a\n",
+                                "a " + longest + "\n", "\x1b[2J a\n"}) {
+    errors.push_back(Load(vocab, merges).status());
+  }
+  for (const std::string& text : std::vector<std::string>{
+           "{\"" + longest + "\": \"a\"}", "{\"a\\n\\u0007\": -1}",
+           "{\"a\": \x7f", "{\"a\": 1." + longest,
+           "{\"a\": 1." + std::string(100'000, '0') + "}",
+           "{\"" + longest + "\": 0, \"" + longest + "\": 0}"}) {
+    errors.push_back(Load(text, "").status());
+  }
+  for (const absl::Status& error : errors) {
+    const std::string message(error.message());
+    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_LT(message.size(), 1000u) << message;
+    EXPECT_TRUE(std::none_of(message.begin(), message.end(), [](char c) {
+      return (c >= 0 && c < 0x20) || c == 0x7f;
+    })) << message;
+  }
 }
 
 TEST_F(BpeTokenizerTest, LinesMayEndAsOnWindows) {
