@@ -75,6 +75,10 @@ TEST(ModelConfigTest, ReadsItsCanonicalText) {
               absl::StatusCode::kInvalidArgument)
         << bad;
   }
+  EXPECT_EQ(ModelConfig::FromCanonicalText("\n" + std::string(9999, 'x'))
+                .status()
+                .message(),
+            "\"\\n" + std::string(199, 'x') + "\" describes no model");
 }
 
 }  // namespace

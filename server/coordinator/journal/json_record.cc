@@ -7,15 +7,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/protocol/no_figures.h"
 #include "common/protocol/proto_time.h"
+#include "common/text/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace ringmaster::coordinator {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxCitedBytes = 200;
 
 // ---- Values. nlohmann's reading throws on a missing or mistyped field;
 // RecordFromJson turns that into a Status.
@@ -260,11 +264,16 @@ absl::StatusOr<JournalRecord> RecordFromJson(const std::string& type,
     if (type == "job_ended") return JobEndedFrom(json);
     if (type == "host_quarantined") return HostQuarantinedFrom(json);
   } catch (const Json::exception& error) {
-    return absl::DataLossError(
-        absl::StrCat("its body is malformed: ", error.what()));
+    // It escapes other control characters of the body itself.
+    return absl::DataLossError(absl::StrCat(
+        "its body is malformed: ",
+        BoundedUtf8(absl::StrReplaceAll(error.what(), {{"\x7f", "\\x7f"}}),
+                    kMaxCitedBytes)));
   }
   return absl::DataLossError(
-      absl::StrCat("its type \"", type, "\" is unknown"));
+      absl::StrCat("its type \"",
+                   absl::Utf8SafeCHexEscape(BoundedUtf8(type, kMaxCitedBytes)),
+                   "\" is unknown"));
 }
 
 }  // namespace ringmaster::coordinator

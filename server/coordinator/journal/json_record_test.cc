@@ -119,6 +119,10 @@ TEST(JsonRecordTest, WhatDoesNotReadIsDataLossWithTheReason) {
               HasSubstr("type must be string"));
   EXPECT_THAT(ErrorOf("surprise", "{}"),
               HasSubstr("its type \"surprise\" is unknown"));
+  EXPECT_THAT(ErrorOf("a\n", "{}"), HasSubstr("its type \"a\\n\" is unknown"));
+  EXPECT_THAT(ErrorOf("cancel_requested", "{\x7f"), HasSubstr("'{\\x7f'"));
+  EXPECT_LT(ErrorOf("cancel_requested", "{\"" + std::string(9999, 'x')).size(),
+            300u);
 }
 
 }  // namespace

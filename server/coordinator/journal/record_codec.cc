@@ -7,14 +7,18 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/journal/json_record.h"
 #include "server/coordinator/journal/record_proto.h"
 
 namespace ringmaster::coordinator {
 
 namespace {
+
+constexpr size_t kMaxCitedTypeBytes = 80;
 
 std::string TextOf(const Row& row) {
   return absl::StrCat(row.type, "\n", row.job_id, "\n", row.generation, "\n",
@@ -55,8 +59,10 @@ absl::StatusOr<JournalRecord> Decode(const Row& row) {
   }
   std::optional<JournalRecord> record = RecordFromProto(proto);
   if (!record.has_value()) {
-    return absl::DataLossError(
-        absl::StrCat("its type \"", row.type, "\" is unknown"));
+    return absl::DataLossError(absl::StrCat(
+        "its type \"",
+        absl::Utf8SafeCHexEscape(BoundedUtf8(row.type, kMaxCitedTypeBytes)),
+        "\" is unknown"));
   }
   return *std::move(record);
 }

@@ -90,6 +90,9 @@ TEST(RecordCodecTest, ContentsThatDoNotReadAreDataLossWithTheReason) {
       std::string(
           DecodeError("surprise", std::string("\x4A\x00", 2)).message()),
       HasSubstr("its type \"surprise\" is unknown"));
+  EXPECT_EQ(DecodeError("a\n" + std::string(99, 'x'), std::string("\x4A\0", 2))
+                .message(),
+            "its type \"a\\n" + std::string(78, 'x') + "\" is unknown");
 }
 
 }  // namespace
