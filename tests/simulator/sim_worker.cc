@@ -200,6 +200,7 @@ void SimWorker::Do(const agent::OpenSession& action) {
   hello.can_rehearse = incarnation_ % 4 != 0;
   hello.generation = action.generation;
   if (context_.bug != Bug::kFormerNotTold) hello.formed_by = action.formed_by;
+  hello.attempt = action.attempt;
   hello.predecessor = last_end_;
   if (action.generation != 0) {
     hello.applied_step = trainer_.position().applied;

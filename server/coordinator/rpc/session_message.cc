@@ -307,6 +307,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.version = BoundedText(hello.version(), kMaxWorkerName);
   event.generation = hello.generation();
   event.formed_by = hello.formed_by();
+  event.attempt = hello.attempt();
   event.applied_step = hello.applied_step();
   SetCosts(hello, event);
   SetHistory(hello, event);

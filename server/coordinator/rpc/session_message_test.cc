@@ -42,6 +42,7 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   v1::SessionRequest request = GoodHello();
   request.mutable_hello()->set_generation(5);
   request.mutable_hello()->set_applied_step(40);
+  request.mutable_hello()->set_attempt(6);
   const absl::StatusOr<EventBody> event =
       ParseSessionMessage(9, request, "10.0.0.7");
   ASSERT_TRUE(event.ok()) << event.status();
@@ -57,6 +58,7 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.device.index, 3);
   EXPECT_EQ(hello.data_address, "10.0.0.7:29500");
   EXPECT_EQ(hello.generation, 5);
+  EXPECT_EQ(hello.attempt, 6u);
   EXPECT_EQ(hello.applied_step, 40);
 }
 

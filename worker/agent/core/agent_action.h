@@ -32,6 +32,8 @@ struct OpenSession {
   // As in SessionUp: the address to try; empty: wherever the coordinator's name
   // leads to.
   std::string peer = {};
+  // Counts the sessions that were opened, this one included.
+  uint64_t attempt = 0;
 };
 // Gives the session up. Answered by SessionDown.
 struct CloseSession {};

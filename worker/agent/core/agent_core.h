@@ -229,6 +229,7 @@ class AgentCore {
   absl::Duration state_wait_ = absl::ZeroDuration();
   // While it gives up: when it ends without having stopped.
   std::optional<MonotonicTime> give_up_deadline_;
+  uint64_t attempts_ = 0;    // to open a session
   int failed_attempts_ = 0;  // since the session was last up
   std::string last_failure_;
   bool is_expelled_ = false;  // by the end of the last session

@@ -332,6 +332,7 @@ void AgentCore::On(const Tick&) {
     opened_at_ = now_;
     answer_deadline_ = now_ + AnswerTimeout();
     OpenSession open;
+    open.attempt = ++attempts_;
     if (is_peer_next_) open.peer = peer_;
     if (!is_rehearsal_) {
       open.generation = generation_;

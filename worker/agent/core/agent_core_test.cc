@@ -110,5 +110,17 @@ TEST(AgentCoreTest, WaitsForNothingOnceItHasExited) {
   EXPECT_EQ(core.NextDeadline(), MonotonicTime::InfiniteFuture());
 }
 
+TEST(AgentCoreTest, CountsItsSessions) {
+  MonotonicTime now = MonotonicTime::FromNanos(1);
+  AgentCore core(AgentConfig(), now);
+  for (uint64_t attempt = 1; attempt <= 3; ++attempt) {
+    const std::vector<Action> actions = core.Handle(Tick{}, now);
+    ASSERT_EQ(actions.size(), 1u);
+    EXPECT_EQ(std::get<OpenSession>(actions[0]).attempt, attempt);
+    (void)core.Handle(SessionDown{}, now);
+    now = core.NextDeadline();
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::agent

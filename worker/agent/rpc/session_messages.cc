@@ -415,6 +415,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_rehearses(identity.role == WorkerRole::kWorker);
   hello.set_generation(open.generation);
   hello.set_formed_by(open.formed_by);
+  hello.set_attempt(open.attempt);
   if (open.generation == 0) return request;
   hello.set_applied_step(progress.applied_step);
   if (open.payload == nullptr) return request;

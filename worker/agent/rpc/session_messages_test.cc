@@ -557,7 +557,10 @@ TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   agent::OpenSession open;
   open.generation = 7;
   open.formed_by = 11;
-  EXPECT_EQ(HelloMessage(identity, open, progress).hello().formed_by(), 11u);
+  open.attempt = 3;
+  const v1::Hello held = HelloMessage(identity, open, progress).hello();
+  EXPECT_EQ(held.formed_by(), 11u);
+  EXPECT_EQ(held.attempt(), 3u);
 
   identity.predecessor = ProcessEnd{4711, 0, 9};
   const auto event = ToEvent(GoodAssignment());

@@ -22,6 +22,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
               const Config& config) {
   worker.name = hello.name;
   worker.incarnation = hello.incarnation;
+  worker.attempt = hello.attempt;
   worker.role = hello.role;
   worker.device = hello.device;
   worker.host = hello.host;

@@ -124,6 +124,15 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
         reason::kProtocolMismatch);
     return true;
   }
+  const Worker* const holder = turn.state.FindWorker(hello.name);
+  // A cut has held it up: its stream is given up, and a later one may be open.
+  if (holder != nullptr && holder->incarnation == hello.incarnation &&
+      hello.attempt != 0 && hello.attempt < holder->attempt) {
+    Close(turn, hello.session,
+          absl::AbortedError("the worker opened a newer stream"),
+          reason::kSuperseded);
+    return true;
+  }
   if (IsLossPending(turn, hello)) {
     Close(turn, hello.session,
           absl::UnavailableError(absl::StrCat(
@@ -132,7 +141,6 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
           reason::kJournalUnavailable);
     return true;
   }
-  const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder == nullptr || holder->incarnation == hello.incarnation ||
       !IsLive(*holder, turn)) {
     return false;

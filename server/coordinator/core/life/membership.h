@@ -16,6 +16,8 @@ namespace ringmaster::coordinator {
 //                                              up, with its steps (absence.h)
 //   same incarnation                           attaches again; an older stream
 //                                              of it is closed
+//   same incarnation, but a later attempt      is closed: it was held up
+//   was heard before
 //   another, detached or its lease run out     supersedes it, joins
 //   another, live                              is refused: WORKER_NAME_IN_USE
 //   nobody, but its loss from the active job   is refused until it is:

@@ -74,6 +74,8 @@ struct HelloReceived {
   // The incarnation of the coordinator that formed it; 0: the worker, or that
   // coordinator, is of a release that does not tell.
   uint64_t formed_by = 0;
+  // Counts the hellos of its process; 0: its release does not.
+  uint64_t attempt = 0;
   int64_t applied_step = 0;
   // The end of the process that had its slot before.
   std::optional<v1::ProcessEnd> predecessor;

@@ -47,6 +47,8 @@ struct Worker {
   uint64_t incarnation = 0;
   // 0 while DETACHED.
   SessionId session = 0;
+  // That of its last hello; 0: not known.
+  uint64_t attempt = 0;
   v1::WorkerState state = v1::WORKER_STATE_IDLE;
   v1::Role role = v1::ROLE_WORKER;
   Device device;

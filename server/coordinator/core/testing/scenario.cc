@@ -269,6 +269,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.formed_by = static_cast<uint64_t>(words.Number(
         "by",
         words.Has("generation") ? 0 : static_cast<int64_t>(process.formed_by)));
+    hello.attempt = static_cast<uint64_t>(words.Number("attempt", 0));
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;

@@ -11,8 +11,8 @@
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes]
 //                                     hello of new process lives
-//   hello NAMES [incarnation=N] [generation=G [by=N]] [step=S] [protocol=N]
-//         [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
+//         [protocol=N] [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
