@@ -54,6 +54,7 @@ void ActOnDeadlines(Turn& turn) {
     Job* const job = turn.state.ActiveJob();
     return job != nullptr && job->*deadline <= turn.now ? job : nullptr;
   };
+  if (Job* const job = turn.state.ActiveJob()) LoseEnded(turn, *job);
   if (Job* const job = due(&Job::reattach_deadline)) {
     OnReattachDeadline(turn, *job);
   }

@@ -173,6 +173,18 @@ void LoseForViolation(Turn& turn, const std::string& worker,
   ForgetEnded(turn, name, /*incarnation=*/0);
 }
 
+// Those of `job` that have not attached again, and whose peers' steps do not
+// prove that they train.
+std::vector<const Member*> AwaitedMembers(const State& state, const Job& job) {
+  std::vector<const Member*> awaited;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const Worker* const worker = state.FindWorker(member.identity.worker);
+    if (worker->session == 0 && !worker->is_cut_off) awaited.push_back(&member);
+  }
+  return awaited;
+}
+
 // Its time may be too short for what a last checkpoint takes.
 void WarnOfShortPatience(Turn& turn, const Worker& worker,
                          absl::Duration patience) {
@@ -308,6 +320,28 @@ void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {
                 absl::StrCat("its stream broke, and ", Sv(why))));
 }
 
+void LoseEnded(Turn& turn, Job& job) {
+  if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
+      job.is_recovered || job.suspicions.empty()) {
+    return;
+  }
+  const std::vector<const Member*> awaited = AwaitedMembers(turn.state, job);
+  if (awaited.size() != 1) return;
+  const MemberIdentity& identity = awaited[0]->identity;
+  const auto report =
+      std::find_if(job.suspicions.begin(), job.suspicions.end(),
+                   [&](const SuspicionReport& suspicion) {
+                     return suspicion.peer_rank == identity.rank &&
+                            (suspicion.failure == v1::LINK_FAILURE_CLOSED ||
+                             suspicion.failure == v1::LINK_FAILURE_REFUSED);
+                   });
+  if (report == job.suspicions.end()) return;
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  LoseCutOff(
+      turn, std::string(identity.worker),
+      absl::StrCat("worker ", report->observer, " reports: ", report->detail));
+}
+
 void ExpireLeases(Turn& turn) {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   std::vector<std::string> expired;
@@ -351,11 +385,8 @@ void OnReattachDeadline(Turn& turn, Job& job) {
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
   std::vector<std::string> missing;
-  for (const Member& member : job.members) {
-    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
-    if (!member.is_lost && worker->session == 0 && !worker->is_cut_off)
-      missing.push_back(worker->name);
-  }
+  for (const Member* const member : AwaitedMembers(turn.state, job))
+    missing.push_back(member->identity.worker);
   const std::string detail =
       absl::StrCat("did not attach again within ",
                    absl::FormatDuration(turn.config.reattach_budget),

@@ -33,6 +33,12 @@ void OnDrain(Turn& turn, const DrainRequested& drain);
 // Gives up a worker that was cut off (silence.h), because of `why`.
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why);
 
+// After a silence of the coordinator's own: gives up the only member of `job`
+// that is still waited for, if a peer reports that its connection with it was
+// closed or refused. Its process has ended, for its own stream ended, too. (After
+// a restart of the coordinator everybody's stream has.)
+void LoseEnded(Turn& turn, Job& job);
+
 // Removes workers that were silent for a lease, in the order of their names,
 // unless most are (silence.h).
 void ExpireLeases(Turn& turn);

@@ -7,7 +7,8 @@
 // holds of streams that end meanwhile, or after the coordinator itself was held
 // up: the member is DETACHED, as after a restart of the coordinator, and has as
 // long to attach again. The job trains on all the while, and is not halted if
-// everybody comes back.
+// everybody comes back. The last one that is waited for is lost at once if a peer
+// tells that its process has ended (LoseEnded).
 //
 // A stream that ends after a silence of its own, while the steps of the
 // generation prove that its worker lived, was cut between the two, and ended by
