@@ -283,7 +283,14 @@ void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket,
 
 void Establisher::OnIncoming(std::list<HalfOpen>::iterator it) {
   absl::Status status = FAIL_POINT("collective.handshake_accepted");
-  if (status.ok()) status = it->socket.OnReadable();
+  if (status.ok()) {
+    status = it->socket.OnReadable();
+    // ReachPeers only looks whether the port takes a connection.
+    if (absl::IsUnavailable(status) && !it->socket.has_spoken()) {
+      half_open_.erase(it);
+      return;
+    }
+  }
   if (!status.ok()) {
     Report(Annotate(status,
                     absl::StrCat("connection from ", it->socket.remote())));

@@ -26,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // A socket that holds a port of 127.0.0.1 without listening: connections to it
 // are refused, a Listener may still bind it.
@@ -369,6 +370,11 @@ TEST_F(EstablishTest, AnHttpRequestIsAnsweredByHangingUpAtOnce) {
               ElementsAre(AllOf(HasSubstr("connection from 127.0.0.1:"),
                                 HasSubstr("does not speak our protocol: it "
                                           "began with \"GET \""))));
+}
+
+TEST_F(EstablishTest, AClientThatOnlyLooksIsNotWorthALine) {
+  ExpectOthersAreServed([&] { (void)RawClient(); });
+  EXPECT_THAT(refused(), IsEmpty());
 }
 
 TEST_F(EstablishTest, SilentClientsDisturbNobodyAndAreBounded) {

@@ -48,6 +48,7 @@ absl::Status HandshakeSocket::OnReadable() {
         absl::StrCat(remote_, " went away during the handshake: ",
                      got == 0 ? "closed" : strerror(errno)));
   }
+  has_spoken_ = true;
   incoming_have_ += static_cast<size_t>(got);
   if (incoming_have_ < incoming_.size())
     return CheckHandshakeStart(std::span(incoming_).first(incoming_have_));

@@ -34,6 +34,8 @@ class HandshakeSocket {
   void OnlyAsk() { only_asks_ = true; }
   [[nodiscard]] bool was_challenged() const { return was_challenged_; }
 
+  // Something has come from the peer.
+  [[nodiscard]] bool has_spoken() const { return has_spoken_; }
   [[nodiscard]] bool is_complete() const { return is_complete_; }
   [[nodiscard]] MonotonicTime deadline() const { return deadline_; }
   [[nodiscard]] int fd() const { return socket_.get(); }
@@ -61,6 +63,7 @@ class HandshakeSocket {
   size_t incoming_have_ = 0;
   bool only_asks_ = false;
   bool was_challenged_ = false;
+  bool has_spoken_ = false;
   bool is_complete_ = false;
 };
 

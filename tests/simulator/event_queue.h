@@ -58,6 +58,7 @@ enum class EventKind : uint8_t {
   kSessionDead,  // keepalive has given connections of the link up
   kPeerHeal,     // the link `from` -> `slot` may be whole again
   kPeerSilent,   // probes of the link between `from` and `slot` are in vain
+  kProbeEnd,     // worker `slot` has probed its peers; `version`: how often
   kFault,        // `detail`: the fault's index
   kCalm,         // no fault comes any more
   kWatch,        // time to check whether the job makes progress

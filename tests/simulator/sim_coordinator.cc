@@ -421,6 +421,10 @@ void SimCoordinator::Do(coordinator::SendLeaveAdvice& action) {
   sessions_.SendDown(action.session, agent::LeaveAdviceReceived{action.text});
 }
 
+void SimCoordinator::Do(coordinator::SendProbe& action) {
+  sessions_.SendDown(action.session, agent::ProbeRequested{action.probe});
+}
+
 void SimCoordinator::Do(coordinator::SendStop& action) {
   sessions_.SendDown(action.session,
                      agent::StopReceived{action.generation, action.reason});

@@ -97,6 +97,7 @@ class SimCoordinator {
   void Do(coordinator::SendHalt& action);
   void Do(coordinator::SendDrain& action);
   void Do(coordinator::SendLeaveAdvice& action);
+  void Do(coordinator::SendProbe& action);
   void Do(coordinator::SendStop& action);
   void Do(coordinator::SendPause& action);
   void Do(coordinator::SendRelease& action);

@@ -12,6 +12,13 @@
 namespace ringmaster::simulator {
 namespace {
 
+// The data port of slot 0.
+constexpr int kFirstPort = 8000;
+
+int SlotOfAddress(const std::string& address) {
+  return std::stoi(address.substr(address.rfind(':') + 1)) - kFirstPort;
+}
+
 // Returns an event as the story tells it.
 std::string Describe(const agent::Event& event) {
   std::string text(agent::EventName(event));
@@ -38,7 +45,7 @@ std::string Describe(const agent::Event& event) {
 }  // namespace
 
 SimWorker::SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
-                     int slot, OnLeft on_left)
+                     int slot, OnLeft on_left, Reaches reaches)
     : context_(context),
       sessions_(sessions),
       trainer_(context, peers, slot,
@@ -46,6 +53,7 @@ SimWorker::SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
       slot_(slot),
       name_(WorkerName(slot)),
       on_left_(std::move(on_left)),
+      reaches_(std::move(reaches)),
       timer_(context, EventKind::kWorkerTimer, slot) {}
 
 // ---- The process.
@@ -194,10 +202,11 @@ void SimWorker::Do(const agent::OpenSession& action) {
   hello.host = absl::StrCat("h", context_.shape.host_of[slot_]);
   hello.host_key = hello.host;
   hello.pid = pid();
-  hello.data_address = absl::StrCat(hello.host, ":", 8000 + slot_);
+  hello.data_address = absl::StrCat(hello.host, ":", kFirstPort + slot_);
   hello.version = "1";
   // Some are of a release that does not.
   hello.can_rehearse = incarnation_ % 4 != 0;
+  hello.can_probe = hello.protocol_max == coordinator::kNewestProtocol;
   hello.generation = action.generation;
   if (context_.bug != Bug::kFormerNotTold) hello.formed_by = action.formed_by;
   hello.attempt = action.attempt;
@@ -340,6 +349,40 @@ void SimWorker::Do(const agent::SendLeaving& action) {
 
 void SimWorker::Do(const agent::SendNotice& action) {
   Send(coordinator::NoticeReceived{0, action.notice});
+}
+
+void SimWorker::Do(const agent::SendProbed& action) {
+  probed_ = {.session = session_};
+  probed_.probed.set_generation(action.probe.generation());
+  bool has_reached_all = true;
+  for (const v1::ProbePeer& peer : action.probe.peers()) {
+    v1::ProbeResult& result = *probed_.probed.add_results();
+    result.set_peer_rank(peer.rank());
+    result.set_reached(reaches_(slot_, SlotOfAddress(peer.data_address())));
+    result.set_failure(v1::LINK_FAILURE_NO_ANSWER);
+    has_reached_all &= result.reached();
+  }
+  probe_ = action.probe;
+  SimEvent event;
+  event.kind = EventKind::kProbeEnd;
+  event.slot = static_cast<int8_t>(slot_);
+  event.version = ++probes_;
+  context_.After(has_reached_all ? 2 * context_.Latency()
+                                 : absl::ToInt64Nanoseconds(
+                                       FromProto(action.probe.timeout())),
+                 event);
+}
+
+void SimWorker::OnProbeEnd(uint32_t version) {
+  if (!is_alive() || version != probes_ || probed_.session != session_) return;
+  // Those that were not reached were tried again.
+  for (int i = 0; i < probe_.peers_size(); ++i) {
+    v1::ProbeResult& result = *probed_.probed.mutable_results(i);
+    result.set_reached(
+        result.reached() ||
+        reaches_(slot_, SlotOfAddress(probe_.peers(i).data_address())));
+  }
+  Send(probed_);
 }
 
 void SimWorker::Do(const agent::PrepareTrainer& action) {

@@ -29,8 +29,10 @@ class SimWorker {
   // `on_left` is called before the process in `slot`, which was to leave since
   // that time, ends by itself.
   using OnLeft = std::function<void(int slot, int64_t since)>;
+  // Returns true if the data port of worker `to` takes a connection of `from`.
+  using Reaches = std::function<bool(int from, int to)>;
   SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
-            int slot, OnLeft on_left);
+            int slot, OnLeft on_left, Reaches reaches);
 
   // The supervisor starts a process unless one lives.
   void Start();
@@ -41,10 +43,11 @@ class SimWorker {
   // SIGTERM.
   void Terminate();
 
-  // Handle the events kToWorker, kPost, kWorkerTimer.
+  // Handle the events kToWorker, kPost, kWorkerTimer, kProbeEnd.
   void OnMessage(coordinator::SessionId session);
   void OnPost();
   void OnTimer(uint32_t version);
+  void OnProbeEnd(uint32_t version);
 
   SimTrainer& trainer() { return trainer_; }
   const SimTrainer& trainer() const { return trainer_; }
@@ -79,6 +82,7 @@ class SimWorker {
   void Do(const agent::SendNotice& action);
   void Do(const agent::SendTrace&) {}
   void Do(const agent::SendLog&) {}
+  void Do(const agent::SendProbed& action);
   void Do(const agent::PrepareTrainer& action);
   void Do(const agent::RunTrainer& action);
   void Do(const agent::AbortTrainer& action);
@@ -97,6 +101,7 @@ class SimWorker {
   const int slot_;
   const std::string name_;
   const OnLeft on_left_;
+  const Reaches reaches_;
   int64_t leaves_since_ = 0;  // 0: it does not leave
   int64_t started_ = 0;
 
@@ -106,6 +111,10 @@ class SimWorker {
   std::optional<v1::ProcessEnd> last_end_;
   coordinator::SessionId session_ = 0;
   std::deque<agent::Event> posts_;
+  // The last probe, its answer so far, for the session that asked, and their number.
+  v1::Probe probe_;
+  coordinator::ProbedReceived probed_;
+  uint32_t probes_ = 0;
   int64_t frozen_until_ = 0;
   CoreTimer timer_;
 };

@@ -31,7 +31,11 @@ class Simulation {
     for (int slot = 0; slot < kWorkers; ++slot) {
       workers_[slot] = std::make_unique<SimWorker>(
           context_, sessions_, peers_, slot,
-          [this](int leaver, int64_t since) { CheckLeft(leaver, since); });
+          [this](int leaver, int64_t since) { CheckLeft(leaver, since); },
+          [this](int from, int to) {
+            return workers_[to]->is_alive() && !peers_.IsCut(from, to) &&
+                   !peers_.IsCut(to, from);
+          });
     }
     injector_ = std::make_unique<FaultInjector>(
         context_, Cluster{sessions_, peers_, coordinator_, workers_});
@@ -106,6 +110,7 @@ bool Simulation::IsDue(const SimEvent& event) {
     case EventKind::kWorkerTimer:
     case EventKind::kTrainerTimer:
     case EventKind::kFrame:
+    case EventKind::kProbeEnd:
       until = workers_[event.slot]->frozen_until();
       break;
     case EventKind::kToCoordinator:
@@ -138,6 +143,9 @@ void Simulation::HandleWorker(const SimEvent& event, SimWorker& worker) {
       return;
     case EventKind::kFrame:
       if (worker.is_alive()) worker.trainer().OnFrame(event.from, event.frame);
+      return;
+    case EventKind::kProbeEnd:
+      worker.OnProbeEnd(event.version);
       return;
     case EventKind::kWorkerStart:
       worker.Start();

@@ -10,6 +10,7 @@
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/core/agent_core.h"
+#include "worker/agent/link_prober.h"
 #include "worker/agent/rpc/assignment_payload.h"
 #include "worker/agent/rpc/coordinator_session.h"
 #include "worker/agent/rpc/session_messages.h"
@@ -61,8 +62,9 @@ class Agent::Impl {
         options_(std::move(options)),
         core_(CoreConfig(options_), clock.Now()),
         executor_(clock, {.name = "agent"}),
-        trainer_thread_(
-            trainer, [this](agent::Event event) { Post(std::move(event)); }) {
+        trainer_thread_(trainer,
+                        [this](agent::Event event) { Post(std::move(event)); }),
+        prober_(clock) {
     trainer.SetNoticeCallback([this](const v1::Notice& notice) {
       Post(agent::TrainerNoticed{notice});
     });
@@ -114,6 +116,7 @@ class Agent::Impl {
     Send(ToMessage(action, options_.identity, trainer_.trace()));
   }
   void Do(const agent::SendLog& action) { Send(ToMessage(action)); }
+  void Do(const agent::SendProbed& action);
   void Do(const agent::PrepareTrainer& action);
   void Do(const agent::RunTrainer& action) {
     trainer_thread_.Run(action.generation);
@@ -151,12 +154,14 @@ class Agent::Impl {
 
   SerialExecutor executor_;
   TrainerThread trainer_thread_;
+  LinkProber prober_;  // only the executor's tasks use it
 };
 
 void Agent::Impl::Handle(agent::Event& event) {
   if (auto* down = std::get_if<agent::SessionDown>(&event)) {
     down->jitter = absl::Uniform(random_, 0.0, 1.0);
     session_.reset();
+    prober_.Stop();
     MutexLock lock(mutex_);
     is_session_over_ = true;
     changed_.NotifyAll();
@@ -188,6 +193,15 @@ void Agent::Impl::Do(const agent::OpenSession& action) {
       options_.coordinator, action.peer, options_.credentials,
       HelloMessage(options_.identity, action, trainer_.progress()),
       [this](agent::Event event) { Post(std::move(event)); });
+}
+
+void Agent::Impl::Do(const agent::SendProbed& action) {
+  prober_.Start(action.probe, [this](const v1::Probe& probe,
+                                     const std::vector<absl::Status>& reached) {
+    executor_.PostUrgent([this, answer = ProbedMessage(probe, reached)] {
+      if (core_.is_session_up()) Send(answer);
+    });
+  });
 }
 
 void Agent::Impl::Do(const agent::PrepareTrainer& action) {

@@ -10,6 +10,7 @@
 
 #include "common/logging/testing/log_capture.h"
 #include "common/status/reason.h"
+#include "common/transport/tcp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
@@ -214,6 +215,55 @@ TEST_F(AgentTest, AnswersATraceRequest) {
   ASSERT_EQ(reply->trace_reply().trace().spans_size(), 1);
   EXPECT_EQ(reply->trace_reply().trace().spans(0).name(), "forward");
   EXPECT_EQ(reply->trace_reply().trace().spans(0).end_nanos(), 9);
+}
+
+TEST_F(AgentTest, ProbesThePeersThatItIsAskedAbout) {
+  Start();
+  const auto hello = coordinator_->Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_TRUE(hello->hello().probes());
+  const auto there = Listener::Listen("127.0.0.1:0");
+  auto gone = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(there.ok() && gone.ok());
+  v1::SessionResponse request;
+  v1::Probe& probe = *request.mutable_probe();
+  probe.set_generation(7);
+  probe.mutable_timeout()->set_seconds(60);
+  v1::ProbePeer& first = *probe.add_peers();
+  first.set_rank(1);
+  first.set_data_address(there->address().ToString());
+  v1::ProbePeer& second = *probe.add_peers();
+  second.set_rank(3);
+  second.set_data_address(gone->address().ToString());
+  gone = absl::UnavailableError("closed");
+  coordinator_->Send(request);
+  const auto answer = coordinator_->Take(Message::kProbed);
+  ASSERT_TRUE(answer.has_value());
+  const v1::Probed& probed = answer->probed();
+  EXPECT_EQ(probed.generation(), 7);
+  ASSERT_EQ(probed.results_size(), 2);
+  EXPECT_EQ(probed.results(0).peer_rank(), 1);
+  EXPECT_TRUE(probed.results(0).reached()) << probed.results(0).detail();
+  EXPECT_EQ(probed.results(1).peer_rank(), 3);
+  EXPECT_FALSE(probed.results(1).reached());
+  EXPECT_EQ(probed.results(1).failure(), v1::LINK_FAILURE_REFUSED);
+}
+
+TEST_F(AgentTest, AProbeEndsWithItsSession) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  v1::SessionResponse request;
+  v1::Probe& probe = *request.mutable_probe();
+  probe.set_generation(7);
+  probe.mutable_timeout()->set_seconds(600);
+  // Of a host that nobody has (RFC 5737).
+  probe.add_peers()->set_data_address("192.0.2.1:9");
+  coordinator_->Send(request);
+  coordinator_->EndSession(absl::UnavailableError("restarts"));
+  // It is not kept from attaching again, nor from its end.
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  agent_->Terminate("SIGTERM");
+  EXPECT_EQ(agent_->AwaitEnd().code, ExitCode::kStopped);
 }
 
 TEST_F(AgentTest, SendsTheLinesOfItsLogThatItIsAskedFor) {

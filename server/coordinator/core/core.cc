@@ -15,6 +15,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/notice.h"
+#include "server/coordinator/core/life/probing.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/recovery.h"
 #include "server/coordinator/core/life/silence.h"
@@ -78,6 +79,7 @@ struct WorkerVisitor {
   void operator()(const FailedReceived& e) { OnFailed(turn, worker, e); }
   void operator()(const LeavingReceived& e) { OnLeaving(turn, worker, e); }
   void operator()(const NoticeReceived& e) { OnNotice(turn, worker, e.notice); }
+  void operator()(const ProbedReceived& e) { OnProbed(turn, worker, e); }
   void operator()(const StreamClosed& e) { OnStreamClosed(turn, worker, e); }
   // HeardFrom needs no handling beyond that; the other events belong to no
   // session.

@@ -46,7 +46,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
        {"quarantine", "checked generation", "unchecked generation",
         "rollback of shards", "relieved", "rehearsal", "not relieved",
         "hand-over", "leave with shards", "spare dropped", "copying generation",
-        "saving generation", "checkpoint of leavers"}) {
+        "saving generation", "checkpoint of leavers", "probe"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

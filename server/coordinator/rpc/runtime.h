@@ -196,6 +196,7 @@ class CoordinatorRuntime {
   void Perform(SendHalt& action);
   void Perform(SendDrain& action);
   void Perform(SendLeaveAdvice& action);
+  void Perform(SendProbe& action);
   void Perform(SendStop& action);
   void Perform(SendPause& action);
   void Perform(SendRelease& action);

@@ -258,6 +258,12 @@ void CoordinatorRuntime::Perform(SendLeaveAdvice& action) {
   Send(action.session, std::move(message));
 }
 
+void CoordinatorRuntime::Perform(SendProbe& action) {
+  v1::SessionResponse message;
+  *message.mutable_probe() = std::move(action.probe);
+  Send(action.session, std::move(message));
+}
+
 void CoordinatorRuntime::Perform(SendStop& action) {
   v1::SessionResponse message;
   message.mutable_stop()->set_generation(action.generation);

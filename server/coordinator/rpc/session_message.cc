@@ -283,6 +283,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
 
   HelloReceived event;
   event.can_rehearse = hello.rehearses();
+  event.can_probe = hello.probes();
   event.sends_logs = hello.sends_logs();
   event.log_file = BoundedText(hello.log_file());
   event.session = session;
@@ -381,6 +382,12 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
   return event;
 }
 
+// A kind of failure of a later release is not known here.
+v1::LinkFailure KnownFailure(v1::LinkFailure failure) {
+  return v1::LinkFailure_IsValid(failure) ? failure
+                                          : v1::LINK_FAILURE_UNSPECIFIED;
+}
+
 absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
                                          const v1::Suspicion& suspicion) {
   Checks checks("suspicion");
@@ -401,10 +408,23 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
                           ? std::optional(suspicion.unreached())
                           : std::nullopt,
       .holds_other_state = suspicion.holds_other_state(),
-      // A kind of a later release is not known here.
-      .failure = v1::LinkFailure_IsValid(suspicion.failure())
-                     ? suspicion.failure()
-                     : v1::LINK_FAILURE_UNSPECIFIED};
+      .failure = KnownFailure(suspicion.failure())};
+}
+
+absl::StatusOr<EventBody> ParseProbed(SessionId session,
+                                      const v1::Probed& probed) {
+  Checks checks("probed");
+  checks.Range("generation", probed.generation(), 1, INT64_MAX);
+  checks.Range("results", probed.results_size(), 0, kMostProbers);
+  for (const v1::ProbeResult& result : probed.results())
+    checks.NotNegative("results.peer_rank", result.peer_rank());
+  RETURN_IF_ERROR(checks.status());
+  ProbedReceived event{session, probed};
+  for (v1::ProbeResult& result : *event.probed.mutable_results()) {
+    result.set_detail(BoundedText(result.detail()));
+    result.set_failure(KnownFailure(result.failure()));
+  }
+  return event;
 }
 
 absl::StatusOr<EventBody> ParseFinished(SessionId session,
@@ -501,6 +521,8 @@ absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
       return ParseLeaving(session, message.leaving());
     case v1::SessionRequest::kNotice:
       return ParseNotice(session, message.notice());
+    case v1::SessionRequest::kProbed:
+      return ParseProbed(session, message.probed());
     case v1::SessionRequest::kTraceReply:
     case v1::SessionRequest::kLogReply:
       return HeardFrom{.session = session};

@@ -622,6 +622,42 @@ TEST(SessionMessageTest, AHelloSaysWhetherAndWhereThereIsALog) {
   EXPECT_EQ(hello.log_file, "/var/log/w0");
 }
 
+v1::SessionRequest GoodProbed() {
+  v1::SessionRequest request;
+  v1::Probed& probed = *request.mutable_probed();
+  probed.set_generation(7);
+  probed.add_results()->set_reached(true);
+  v1::ProbeResult& missed = *probed.add_results();
+  missed.set_peer_rank(2);
+  missed.set_failure(v1::LINK_FAILURE_NO_ANSWER);
+  missed.set_detail("no connection within 750ms");
+  return request;
+}
+
+TEST(SessionMessageTest, AnAnswerToAProbeKeepsWhoWasReached) {
+  EXPECT_FALSE(std::get<HelloReceived>(*ParseSessionMessage(9, GoodHello(), ""))
+                   .can_probe);
+  v1::SessionRequest hello = GoodHello();
+  hello.mutable_hello()->set_probes(true);
+  EXPECT_TRUE(
+      std::get<HelloReceived>(*ParseSessionMessage(9, hello, "")).can_probe);
+  v1::SessionRequest request = GoodProbed();
+  // Of a release to come.
+  request.mutable_probed()->mutable_results(0)->set_failure(
+      static_cast<v1::LinkFailure>(99));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& received = std::get<ProbedReceived>(*event);
+  EXPECT_EQ(received.session, 9u);
+  EXPECT_EQ(received.probed.generation(), 7);
+  ASSERT_EQ(received.probed.results_size(), 2);
+  EXPECT_TRUE(received.probed.results(0).reached());
+  EXPECT_EQ(received.probed.results(0).failure(), v1::LINK_FAILURE_UNSPECIFIED);
+  EXPECT_EQ(received.probed.results(1).peer_rank(), 2);
+  EXPECT_EQ(received.probed.results(1).failure(), v1::LINK_FAILURE_NO_ANSWER);
+  EXPECT_EQ(received.probed.results(1).detail(), "no connection within 750ms");
+}
+
 TEST(SessionMessageTest, FreeTextIsCut) {
   v1::SessionRequest request;
   request.mutable_failed()->set_exit_code(1);
@@ -730,6 +766,24 @@ INSTANTIATE_TEST_SUITE_P(
         Offence{"BeatNegativeDiskBytes",
                 [](auto& r) { r.mutable_beat()->set_disk_bytes(-1); },
                 "beat.disk_bytes"},
+        Offence{"ProbedWithoutGeneration",
+                [](auto& r) {
+                  r = GoodProbed();
+                  r.mutable_probed()->set_generation(0);
+                },
+                "probed.generation must be in [1, "},
+        Offence{"ProbedOfBadRank",
+                [](auto& r) {
+                  r = GoodProbed();
+                  r.mutable_probed()->mutable_results(1)->set_peer_rank(-3);
+                },
+                "probed.results.peer_rank must not be negative, got -3"},
+        Offence{"ProbedTooMany",
+                [](auto& r) {
+                  r = GoodProbed();
+                  for (int i = 0; i < 7; ++i) r.mutable_probed()->add_results();
+                },
+                "probed.results must be in [0, 8], got 9"},
         Offence{"BeatWaitsForBadRank",
                 [](auto& r) { r.mutable_beat()->set_waiting_for_rank(-2); },
                 "beat.waiting_for_rank must be in [-1"},

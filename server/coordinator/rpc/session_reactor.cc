@@ -27,6 +27,7 @@ FailPointSet& ReceivePoints() {
       {Request::kTraceReply, "coordinator.receive.trace"},
       {Request::kNotice, "coordinator.receive.notice"},
       {Request::kLogReply, "coordinator.receive.log_reply"},
+      {Request::kProbed, "coordinator.receive.probed"},
   });
   return points;
 }
@@ -45,6 +46,7 @@ FailPointSet& SendPoints() {
       {Response::kLogRequest, "coordinator.send.log_request"},
       {Response::kPause, "coordinator.send.pause"},
       {Response::kLeaveAdvice, "coordinator.send.leave_advice"},
+      {Response::kProbe, "coordinator.send.probe"},
   });
   return points;
 }

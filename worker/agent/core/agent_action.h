@@ -102,6 +102,12 @@ struct SendLog {
   LogRequested request;
 };
 
+// The adapter connects to the peers, and sends its answer once it has one, unless
+// the session is over by then.
+struct SendProbed {
+  v1::Probe probe = {};
+};
+
 // ---- The trainer.
 
 // Answered by TrainerPrepared or TrainerPrepareFailed.
@@ -144,9 +150,9 @@ struct Exit {
 using Action =
     std::variant<OpenSession, CloseSession, SendBeat, SendPrepared, SendHalted,
                  SendSuspicion, SendFinished, SendFailed, SendLeaving,
-                 SendNotice, SendTrace, SendLog, PrepareTrainer, RunTrainer,
-                 AbortTrainer, RequestStop, RequestDrain, RequestLeave,
-                 ReleaseTrainer, Log, Exit>;
+                 SendNotice, SendTrace, SendLog, SendProbed, PrepareTrainer,
+                 RunTrainer, AbortTrainer, RequestStop, RequestDrain,
+                 RequestLeave, ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

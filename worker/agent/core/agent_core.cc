@@ -9,11 +9,11 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {"session-up", "session-down",   "assign", "start",
-                "halt",       "stop",           "pause",  "drain",
-                "advice",     "release",        "trace",  "log",
-                "prepared",   "prepare-failed", "ended",  "notice",
-                "advanced",   "signal",         "tick"};
+      kNames = {"session-up", "session-down", "assign",         "start",
+                "halt",       "stop",         "pause",          "drain",
+                "advice",     "release",      "trace",          "log",
+                "probe",      "prepared",     "prepare-failed", "ended",
+                "notice",     "advanced",     "signal",         "tick"};
   return kNames[event.index()];
 }
 
@@ -354,6 +354,10 @@ void AgentCore::On(const TraceRequested& event) {
 }
 
 void AgentCore::On(const LogRequested& event) { Send(SendLog{event}); }
+
+void AgentCore::On(const ProbeRequested& event) {
+  Send(SendProbed{event.probe});
+}
 
 // ---- The trainer.
 

@@ -136,6 +136,7 @@ class AgentCore {
   void On(const ReleaseReceived& event);
   void On(const TraceRequested& event);
   void On(const LogRequested& event);
+  void On(const ProbeRequested& event);
   void On(const TrainerPrepared& event);
   void On(const TrainerPrepareFailed& event);
   void On(const TrainerEnded& event);

@@ -32,6 +32,7 @@ constexpr ImpossiblePair kImpossible[] = {
     {"connecting", "release", kNoJobYet},
     {"connecting", "trace", kNoJobYet},
     {"connecting", "log", kNoJobYet},
+    {"connecting", "probe", kNoJobYet},
     {"connecting", "prepared", kNotAsked},
     {"connecting", "prepare-failed", kNotAsked},
     {"connecting", "ended", kNotAsked},
@@ -55,10 +56,10 @@ const std::vector<std::string> kStates = {"connecting", "idle",    "preparing",
                                           "prepared",   "running", "paused",
                                           "halting",    "halted",  "leaving"};
 const std::vector<std::string> kEvents = {
-    "session-up", "session-down",   "assign", "start",   "halt",     "stop",
-    "pause",      "drain",          "advice", "release", "trace",    "log",
-    "prepared",   "prepare-failed", "ended",  "notice",  "advanced", "signal",
-    "tick"};
+    "session-up", "session-down", "assign",   "start",    "halt",
+    "stop",       "pause",        "drain",    "advice",   "release",
+    "trace",      "log",          "probe",    "prepared", "prepare-failed",
+    "ended",      "notice",       "advanced", "signal",   "tick"};
 
 ScenarioResult RunFile(const std::string& name) {
   const std::string path = "worker/agent/core/testdata/" + name;

@@ -19,6 +19,7 @@
 #include "common/status/exit_code.h"
 #include "ringmaster/v1/log.pb.h"
 #include "ringmaster/v1/notice.pb.h"
+#include "ringmaster/v1/probe.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 
 namespace ringmaster::agent {
@@ -125,6 +126,11 @@ struct LogRequested {
   int64_t max_bytes = 0;
 };
 
+// To find out which peers can be reached, since a link between two failed.
+struct ProbeRequested {
+  v1::Probe probe = {};
+};
+
 // ---- From the trainer.
 
 struct TrainerPrepared {
@@ -196,9 +202,9 @@ using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
                  HaltReceived, StopReceived, PauseReceived, DrainReceived,
                  LeaveAdviceReceived, ReleaseReceived, TraceRequested,
-                 LogRequested, TrainerPrepared, TrainerPrepareFailed,
-                 TrainerEnded, TrainerNoticed, TrainerAdvanced, TerminateSignal,
-                 Tick>;
+                 LogRequested, ProbeRequested, TrainerPrepared,
+                 TrainerPrepareFailed, TrainerEnded, TrainerNoticed,
+                 TrainerAdvanced, TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -44,6 +44,7 @@ FailPointSet& SendPoints() {
       {Request::kTraceReply, "session.send.trace"},
       {Request::kNotice, "session.send.notice"},
       {Request::kLogReply, "session.send.log_reply"},
+      {Request::kProbed, "session.send.probed"},
   });
   return points;
 }
@@ -62,6 +63,7 @@ FailPointSet& ReceivePoints() {
       {Response::kLogRequest, "session.receive.log_request"},
       {Response::kPause, "session.receive.pause"},
       {Response::kLeaveAdvice, "session.receive.leave_advice"},
+      {Response::kProbe, "session.receive.probe"},
   });
   return points;
 }

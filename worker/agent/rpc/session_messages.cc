@@ -37,6 +37,10 @@ constexpr size_t kMaxNoticeMessage = 2 << 10;
 constexpr size_t kMaxPrompt = 1 << 10;
 constexpr size_t kMaxSampleText = 8 << 10;
 
+// Bounds of a probe: a failure budget is at most 10 minutes.
+constexpr int kMaxProbedPeers = 64;
+constexpr absl::Duration kMaxProbeTimeout = absl::Minutes(10);
+
 constexpr EnumPair<v1::LinkFailure, LinkFailure> kLinkFailures[] = {
     {v1::LINK_FAILURE_UNSPECIFIED, LinkFailure::kUnknown},
     {v1::LINK_FAILURE_NO_ANSWER, LinkFailure::kNoAnswer},
@@ -263,6 +267,20 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                    .formed_by = message.formed_by()};
 }
 
+absl::StatusOr<Event> ProbeEvent(const v1::Probe& probe) {
+  if (probe.peers_size() > kMaxProbedPeers) {
+    return Violation(absl::StrCat("probe has ", probe.peers_size(),
+                                  " peers, more than ", kMaxProbedPeers));
+  }
+  const absl::Duration timeout = FromProto(probe.timeout());
+  if (timeout <= absl::ZeroDuration() || timeout > kMaxProbeTimeout) {
+    return Violation(absl::StrCat("probe has a timeout of ",
+                                  absl::FormatDuration(timeout), ", not up to ",
+                                  absl::FormatDuration(kMaxProbeTimeout)));
+  }
+  return agent::ProbeRequested{probe};
+}
+
 v1::Phase TrainerPhase(TrainPhase phase) {
   switch (phase) {
     case TrainPhase::kIdle:
@@ -376,6 +394,8 @@ absl::StatusOr<std::optional<Event>> ToEvent(
                                  message.log_request().filter(),
                                  message.log_request().after_sequence(),
                                  message.log_request().max_bytes()};
+    case v1::SessionResponse::kProbe:
+      return ProbeEvent(message.probe());
     case v1::SessionResponse::MESSAGE_NOT_SET:
       break;
   }
@@ -404,6 +424,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_data_port(identity.data_port);
   hello.set_version(identity.version);
   hello.set_sends_logs(true);
+  hello.set_probes(true);
   hello.set_log_file(identity.log_file);
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
@@ -588,6 +609,23 @@ v1::SessionRequest ToMessage(const agent::SendLog& send) {
   *reply.mutable_page() = ToProto(
       SelectLog(ToLogSelection(send.request.filter, send.request.after_sequence,
                                static_cast<size_t>(max_bytes))));
+  return request;
+}
+
+v1::SessionRequest ProbedMessage(const v1::Probe& probe,
+                                 const std::vector<absl::Status>& reached) {
+  v1::SessionRequest request;
+  v1::Probed& message = *request.mutable_probed();
+  message.set_generation(probe.generation());
+  for (int i = 0; i < probe.peers_size(); ++i) {
+    const absl::Status& status = reached[static_cast<size_t>(i)];
+    v1::ProbeResult& result = *message.add_results();
+    result.set_peer_rank(probe.peers(i).rank());
+    result.set_reached(status.ok());
+    if (status.ok()) continue;
+    result.set_failure(ProtoOf(kLinkFailures, LinkFailureOf(status)));
+    result.set_detail(std::string(status.message()));
+  }
   return request;
 }
 

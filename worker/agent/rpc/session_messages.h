@@ -64,6 +64,10 @@ inline constexpr int64_t kMaxLogReplyBytes = 1 << 20;
 // With lines of this process's log, kMaxLogReplyBytes at most.
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendLog& send);
 
+// Says which peers of `probe` were reached; `reached` has one status for each.
+[[nodiscard]] v1::SessionRequest ProbedMessage(
+    const v1::Probe& probe, const std::vector<absl::Status>& reached);
+
 // Returns the end of a run, for the core; the trainer then holds `held`.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
                                           const RunOutcome& outcome,

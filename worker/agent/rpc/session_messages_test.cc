@@ -543,6 +543,53 @@ TEST(SessionMessagesTest, ASuspicionTellsWhetherThePeerHeldAnotherState) {
   }
 }
 
+v1::SessionResponse GoodProbe() {
+  v1::SessionResponse response;
+  v1::Probe& probe = *response.mutable_probe();
+  probe.set_generation(7);
+  *probe.mutable_timeout() = ToProto(absl::Milliseconds(750));
+  probe.add_peers()->set_data_address("10.0.0.1:5");
+  probe.add_peers()->set_rank(2);
+  return response;
+}
+
+TEST(SessionMessagesTest, AProbeIsAnsweredForEachPeer) {
+  const auto event = ToEvent(GoodProbe());
+  ASSERT_TRUE(event.ok()) << event.status();
+  const v1::Probe& probe = std::get<agent::ProbeRequested>(**event).probe;
+  const v1::SessionRequest request = ProbedMessage(
+      probe, {absl::OkStatus(),
+              WithLinkFailure(absl::DeadlineExceededError("10.0.0.2:5: late"),
+                              LinkFailure::kNoAnswer)});
+  const v1::Probed& answer = request.probed();
+  EXPECT_EQ(answer.generation(), 7);
+  ASSERT_EQ(answer.results_size(), 2);
+  EXPECT_TRUE(answer.results(0).reached());
+  EXPECT_EQ(answer.results(1).peer_rank(), 2);
+  EXPECT_FALSE(answer.results(1).reached());
+  EXPECT_EQ(answer.results(1).failure(), v1::LINK_FAILURE_NO_ANSWER);
+  EXPECT_EQ(answer.results(1).detail(), "10.0.0.2:5: late");
+}
+
+TEST(SessionMessagesTest, AProbeThatMakesNoSenseIsRefused) {
+  v1::SessionResponse without_time = GoodProbe();
+  without_time.mutable_probe()->clear_timeout();
+  v1::SessionResponse endless = GoodProbe();
+  *endless.mutable_probe()->mutable_timeout() = ToProto(absl::Hours(1));
+  v1::SessionResponse crowd = GoodProbe();
+  for (int i = 0; i < 63; ++i) crowd.mutable_probe()->add_peers();
+  const std::pair<v1::SessionResponse, std::string> bad[] = {
+      {without_time, "probe has a timeout of 0"},
+      {endless, "probe has a timeout of 1h"},
+      {crowd, "probe has 65 peers, more than 64"}};
+  for (const auto& [message, what] : bad) {
+    const auto event = ToEvent(message);
+    ASSERT_FALSE(event.ok());
+    EXPECT_EQ(ReasonOf(event.status()), reason::kSessionProtocolViolation);
+    EXPECT_THAT(event.status().message(), HasSubstr(what));
+  }
+}
+
 TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   WorkerIdentity identity;
   identity.name = "w1";

@@ -33,6 +33,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.protocol = std::min(hello.protocol_max, config.protocol_max);
   worker.costs = hello.costs;
   worker.can_rehearse = hello.can_rehearse;
+  worker.can_probe = hello.can_probe;
   worker.sends_logs = hello.sends_logs;
   worker.log_file = hello.log_file;
 }

@@ -13,18 +13,24 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/probing.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
-std::vector<LinkReport> Reports(const Job& job) {
-  std::vector<LinkReport> reports;
-  for (const SuspicionReport& report : job.suspicions) {
-    reports.push_back(
+std::vector<LinkReport> LinksOf(const Job& job,
+                                const std::vector<SuspicionReport>& reports) {
+  std::vector<LinkReport> links;
+  for (const SuspicionReport& report : reports) {
+    links.push_back(
         {report.observer, job.members[report.peer_rank].identity.worker,
          report.is_unreached, report.failure == v1::LINK_FAILURE_CLOSED});
   }
-  return StrongestReports(std::move(reports));
+  return links;
+}
+
+std::vector<LinkReport> Reports(const Job& job) {
+  return StrongestReports(LinksOf(job, job.suspicions));
 }
 
 bool AreAllClosed(const Job& job) {
@@ -172,12 +178,52 @@ void OnLinksClosed(Turn& turn, Job& job) {
                              " times in short succession"));
 }
 
+// Returns those of the present links that have failed before, since the last
+// step.
+std::vector<LinkReport> LinksThatFailedAgain(const Job& job) {
+  std::vector<LinkReport> again = BrokenLinks(job);
+  std::erase_if(again, [&](const LinkReport& link) {
+    return std::none_of(
+        job.links.links().begin(), job.links.links().end(),
+        [&](const LinkReport& before) {
+          return (before.observer == link.observer &&
+                  before.peer == link.peer) ||
+                 (before.observer == link.peer && before.peer == link.observer);
+        });
+  });
+  return again;
+}
+
+// Returns true if links were probed, and it is known which can be made.
+bool AreAllProbed(const Job& job) {
+  return job.probing.has_value() &&
+         std::all_of(job.suspicions.begin(), job.suspicions.end(),
+                     [&](const SuspicionReport& report) {
+                       return report.failure == v1::LINK_FAILURE_CLOSED ||
+                              HasProbed(job, report);
+                     });
+}
+
+// Links could not be made again: the fewest that cover them go.
+void EvictForProbe(Turn& turn, Job& job,
+                   const std::vector<SuspicionReport>& not_made) {
+  const std::vector<LinkReport> links = LinksOf(job, not_made);
+  job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
+  EvictForLinks(turn, job, links,
+                SmallestCover(links, LinkEnds(turn.state, job)),
+                "could not be made again");
+}
+
 }  // namespace
 
 void HastenSuspicions(const Turn& turn, Job& job) {
   size_t& answered = job.answered_suspicions;
   if (job.suspicion_deadline == MonotonicTime::InfiniteFuture()) {
     answered = 0;
+    return;
+  }
+  if (AreAllProbed(job)) {
+    job.suspicion_deadline = turn.now;
     return;
   }
   // This runs with every event, so it looks at each report until that is answered.
@@ -198,15 +244,22 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     OnLinksClosed(turn, job);
     return;
   }
+  if (const auto not_made = LinksNotMade(turn.state, job); !not_made.empty()) {
+    EvictForProbe(turn, job, not_made);
+    return;
+  }
+  // A link that can be made, and fails again and again.
+  std::vector<LinkReport> again = LinksThatFailedAgain(job);
   const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;
+  if (!AreAllProbed(job)) again = job.links.links();
+  if (is_first) again.clear();
   const std::vector<std::string> cover =
-      is_first ? std::vector<std::string>()
-               : SmallestCover(job.links.links(), LinkEnds(turn.state, job));
+      SmallestCover(again, LinkEnds(turn.state, job));
   if (cover.empty()) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
-  EvictForLinks(turn, job, std::vector<LinkReport>(job.links.links()), cover,
+  EvictForLinks(turn, job, again, cover,
                 "failed again without a step in between");
 }
 

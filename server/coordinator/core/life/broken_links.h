@@ -6,14 +6,17 @@
 
 namespace ringmaster::coordinator {
 
-// Connections that were closed need no further explanation once everybody who
-// could have closed them was heard since: all are alive, and the same members
-// begin again at once. A process that ends is told of by its own stream.
+// Reports need no further explanation once their links were probed (probing.h).
+// Nor do connections that were closed, once everybody who could have closed them
+// was heard since: all are alive, and the same members begin again at once. A
+// process that ends is told of by its own stream.
 void HastenSuspicions(const Turn& turn, Job& job);
 
-// Nothing has explained the suspicions, so links are at fault. The first time
-// the same members begin again; if it happens again without a step in between,
-// the fewest members that cover the broken links are evicted (LinkFaults).
+// Nothing has explained the suspicions, so links are at fault. If some could not
+// be made when they were probed, the fewest members that cover them are evicted.
+// Else the same members begin again; if it happens again without a step in
+// between, the fewest members that cover the broken links are evicted
+// (LinkFaults): those that have failed twice, if all could be made.
 // Connections that were only closed cost nobody its place, unless the same link
 // is closed again and again and the job has members enough without one end.
 void OnSuspicionDeadline(Turn& turn, Job& job);

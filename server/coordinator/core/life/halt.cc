@@ -143,6 +143,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
   NoteGrowthHalted(turn, job);
   job.suspicions.clear();
+  job.probing.reset();
   job.message = verdict.summary();
   // Finishing counts within a generation only: a finished member may be needed
   // again by the next one. Halts go out before the record: a halt never

@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/own_failure.h"
+#include "server/coordinator/core/life/probing.h"
 #include "server/coordinator/core/life/progress.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/rehearsal.h"
@@ -170,7 +171,9 @@ void OnSuspicion(Turn& turn, Worker& worker,
   if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     due = std::max(due, job.reattach_deadline);
   }
-  job.suspicion_deadline = std::min(job.suspicion_deadline, due);
+  job.suspicion_deadline = BeginProbing(turn, job, job.suspicions.back())
+                               ? due
+                               : std::min(job.suspicion_deadline, due);
 }
 
 void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {

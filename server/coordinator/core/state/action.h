@@ -20,6 +20,7 @@
 #include "common/plan/collective_costs.h"
 #include "ringmaster/v1/event.pb.h"
 #include "ringmaster/v1/frame_integrity.pb.h"
+#include "ringmaster/v1/probe.pb.h"
 #include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/types.h"
 
@@ -105,6 +106,12 @@ struct SendPause {
   std::string reason;
 };
 
+// Only to a worker that can probe; answered by ProbedReceived.
+struct SendProbe {
+  SessionId session = 0;
+  v1::Probe probe = {};
+};
+
 struct SendRelease {
   SessionId session = 0;
   // The generation that the worker was in.
@@ -149,7 +156,7 @@ struct EmitEvent {
 
 using Action =
     std::variant<SendWelcome, SendAssignment, SendStart, SendHalt, SendDrain,
-                 SendLeaveAdvice, SendStop, SendPause, SendRelease,
+                 SendLeaveAdvice, SendStop, SendPause, SendProbe, SendRelease,
                  CloseSession, Persist, ReplyToUser, EmitEvent>;
 
 }  // namespace ringmaster::coordinator

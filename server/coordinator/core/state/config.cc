@@ -52,6 +52,7 @@ Config Config::FromFailureBudget(absl::Duration failure_budget,
   config.lease = failure_budget * 3 / 4;
   config.halt_budget = config.lease;
   config.suspicion_grace = config.lease;
+  config.probe_timeout = config.lease / 2;
   config.reattach_budget =
       std::max(2 * config.lease, kReturnTime + config.lease);
   config.stall_tolerance = config.lease / 4;
@@ -71,6 +72,7 @@ std::string Config::Times() const {
       {"lease", lease},
       {"answer to a halt within", halt_budget},
       {"a peer's report explained within", suspicion_grace},
+      {"a link probed within", probe_timeout},
       {"attached again within", reattach_budget},
       {"own stall from", stall_tolerance},
       {"connected within", connect_timeout},
@@ -99,6 +101,7 @@ absl::Status Config::Validate() const {
   RETURN_IF_ERROR(RequirePositive("halt budget", halt_budget));
   RETURN_IF_ERROR(
       RequireAtLeast("suspicion grace", suspicion_grace, "lease", lease));
+  RETURN_IF_ERROR(RequirePositive("probe timeout", probe_timeout));
   RETURN_IF_ERROR(RequireAtLeast("reattach budget", reattach_budget,
                                  "a worker's longest back-off and a lease",
                                  kReturnTime + lease));

@@ -50,6 +50,10 @@ struct Config {
   // A peer's report that nothing else has explained by then counts as a broken
   // link: = lease, so that a dead peer's own lease runs out first.
   absl::Duration suspicion_grace = absl::Milliseconds(1500);
+  // Members that are asked to probe their links give up on a peer that they
+  // cannot connect to within this time: = lease / 2, so that all answers are
+  // there before the report that began it counts.
+  absl::Duration probe_timeout = absl::Milliseconds(750);
   // Members known from the journal have this long to attach again, counted from
   // the first worker's hello: 2 * lease, at least kReturnTime + lease, since
   // each tries only every kReturnTime.

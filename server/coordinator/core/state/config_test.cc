@@ -81,7 +81,8 @@ TEST(ConfigTest, TheLastResortFollowsTheProgressCap) {
 TEST(ConfigTest, TellsAllTimes) {
   EXPECT_EQ(Config().Times(),
             "failure budget 2s, beats every 400ms, lease 1.5s, answer to a "
-            "halt within 1.5s, a peer's report explained within 1.5s, attached "
+            "halt within 1.5s, a peer's report explained within 1.5s, a link "
+            "probed within 750ms, attached "
             "again within 3s, own stall from 375ms, connected within 3.5s, no "
             "progress for at most 1m, a collective's last resort 1m3s");
 }

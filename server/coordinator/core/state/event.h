@@ -20,6 +20,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "ringmaster/v1/notice.pb.h"
+#include "ringmaster/v1/probe.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/types.h"
 
@@ -89,6 +90,8 @@ struct HelloReceived {
   std::string costs_fault;
   // It can prepare for a job before it is a member.
   bool can_rehearse = false;
+  // It answers a probe.
+  bool can_probe = false;
   // It answers a request for its log lines.
   bool sends_logs = false;
   std::string log_file;
@@ -180,6 +183,16 @@ struct NoticeReceived {
   v1::Notice notice;
 };
 
+// The most members that are asked to probe each other: more would tell no more
+// about one link.
+inline constexpr int kMostProbers = 8;
+
+// The answer to SendProbe.
+struct ProbedReceived {
+  SessionId session = 0;
+  v1::Probed probed = {};
+};
+
 // Any other message of a session (a trace): only proof of life.
 struct HeardFrom {
   SessionId session = 0;
@@ -244,9 +257,9 @@ struct ShutdownStarted {};
 using EventBody =
     std::variant<HelloReceived, BeatReceived, PreparedReceived, HaltedReceived,
                  SuspicionReceived, FinishedReceived, FailedReceived,
-                 LeavingReceived, NoticeReceived, HeardFrom, StreamClosed,
-                 SubmitRequested, CancelRequested, DrainRequested, Persisted,
-                 PersistFailed, JournalWorks, Tick, ShutdownStarted>;
+                 LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
+                 StreamClosed, SubmitRequested, CancelRequested, DrainRequested,
+                 Persisted, PersistFailed, JournalWorks, Tick, ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

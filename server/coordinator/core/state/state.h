@@ -85,6 +85,7 @@ struct Worker {
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
+  bool can_probe = false;
   bool sends_logs = false;
   std::string log_file;  // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave, and until when.
@@ -183,6 +184,14 @@ struct SuspicionReport {
   MonotonicTime time = {};  // when it was heard
 };
 
+// Members of the present generation connect to each other, because a link
+// between two of them has failed; see probing.h.
+struct Probing {
+  MonotonicTime since;
+  // By the rank of those who were asked.
+  std::map<int, std::optional<v1::Probed>> answers = {};
+};
+
 // The purpose of a generation that makes no step, because members leave; see
 // hand_over.h.
 enum class Closing {
@@ -267,6 +276,7 @@ struct Job : JobTerms {
   std::vector<SuspicionReport> suspicions;
   // The first of them that are known to be answered; see HastenSuspicions.
   size_t answered_suspicions = 0;
+  std::optional<Probing> probing;
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;

@@ -108,6 +108,14 @@ struct TextVisitor {
   std::string operator()(const SendLeaveAdvice& a) const {
     return absl::StrCat(To(a.session), "advice: ", a.text);
   }
+  std::string operator()(const SendProbe& a) const {
+    std::string text =
+        absl::StrCat(To(a.session), "probe gen=", a.probe.generation());
+    for (const v1::ProbePeer& peer : a.probe.peers()) {
+      absl::StrAppend(&text, " ", peer.rank(), "@", peer.data_address());
+    }
+    return text;
+  }
   std::string operator()(const SendStop& a) const {
     return absl::StrCat(To(a.session), "stop gen=", a.generation, ": ",
                         a.reason);

@@ -171,6 +171,7 @@ class RandomCluster {
   void DeliverDown(Process& process);
   void Receive(Process& process, const Action& action);
   // It is in no job any more.
+  void AnswerProbe(Process& process, const v1::Probe& probe);
   static void GoIdle(Process& process);
   void ReceiveAssignment(Process& process, const SendAssignment& assignment);
   void SayAgain(Process& process);

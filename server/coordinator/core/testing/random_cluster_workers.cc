@@ -46,6 +46,7 @@ void RandomCluster::Connect(Process& process) {
   hello.applied_step = process.generation == 0 ? 0 : process.applied;
   // Those of another release do not.
   hello.can_rehearse = process.incarnation % 4 != 0;
+  hello.can_probe = hello.can_rehearse;
   process.up.push_back(hello);
   SayAgain(process);
 }
@@ -293,6 +294,8 @@ void RandomCluster::Receive(Process& process, const Action& action) {
     if (stop->generation == process.generation) process.wants_stop = true;
   } else if (const auto* const pause = std::get_if<SendPause>(&action)) {
     if (pause->generation == process.generation) process.wants_pause = true;
+  } else if (const auto* const probe = std::get_if<SendProbe>(&action)) {
+    AnswerProbe(process, probe->probe);
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     if (release->generation != process.generation) return;
     GoIdle(process);
@@ -303,6 +306,20 @@ void RandomCluster::Receive(Process& process, const Action& action) {
     process.up.clear();
     process.down.clear();
   }
+}
+
+// Mostly all peers are reached, or all but one.
+void RandomCluster::AnswerProbe(Process& process, const v1::Probe& probe) {
+  Count("probe");
+  ProbedReceived answer{process.session, {}};
+  answer.probed.set_generation(probe.generation());
+  for (const v1::ProbePeer& peer : probe.peers()) {
+    v1::ProbeResult& result = *answer.probed.add_results();
+    result.set_peer_rank(peer.rank());
+    result.set_reached(Chance(80));
+    result.set_failure(v1::LINK_FAILURE_NO_ANSWER);
+  }
+  process.up.push_back(std::move(answer));
 }
 
 void RandomCluster::GoIdle(Process& process) {

@@ -246,6 +246,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process.role = words.Text("role", "") == "ps" ? v1::ROLE_PARAMETER_SERVER
                                                     : v1::ROLE_WORKER;
       process.can_rehearse = words.Has("rehearses");
+      process.can_probe = words.Has("probes");
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -273,6 +274,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
+    hello.can_probe = process.can_probe;
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();
       hello.costs->shared_memory.latency =
@@ -285,6 +287,22 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
 }
 
 namespace {
+
+// "0,2": the ranks that were reached, or were not.
+template <typename Words>
+void AddResults(const std::string& ranks, bool is_reached, const Words& words,
+                v1::Probed& probed) {
+  for (const absl::string_view rank :
+       absl::StrSplit(ranks, ',', absl::SkipEmpty())) {
+    v1::ProbeResult& result = *probed.add_results();
+    int32_t number = -1;
+    if (absl::SimpleAtoi(rank, &number)) result.set_peer_rank(number);
+    result.set_reached(is_reached);
+    if (is_reached) continue;
+    result.set_failure(FailureFrom(words.Text("how", "no_answer")));
+    result.set_detail(absl::StrCat("cannot connect to rank ", number));
+  }
+}
 
 // The event that `words` describe, from a worker's `session`. `last_step`: the
 // job's.
@@ -370,6 +388,15 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     notice.mutable_sample()->set_step(notice.step());
     notice.mutable_sample()->set_prompt(words.Text("prompt", "The"));
     notice.mutable_sample()->set_text(words.Text("text", " sea"));
+    return event;
+  }
+  if (verb == "probed") {
+    ProbedReceived event{session, {}};
+    event.probed.set_generation(gen);
+    AddResults(words.Text("reached", ""), /*is_reached=*/true, words,
+               event.probed);
+    AddResults(words.Text("unreached", ""), /*is_reached=*/false, words,
+               event.probed);
     return event;
   }
   if (verb == "heard") return HeardFrom{session};

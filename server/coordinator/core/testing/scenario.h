@@ -9,7 +9,7 @@
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
-//   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes]
+//   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
 //                                     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
 //         [protocol=N] [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
@@ -21,6 +21,7 @@
 //   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
 //   suspect NAMES peer=R [detail=T] [unreached=yes|no] [other_state=yes]
 //           [how=no_answer|closed|refused] [step=S]
+//   probed NAMES [reached=R,R] [unreached=R,R [how=H]]
 //   finished NAMES [step=S] [hash=N] [stopped=yes]
 //                                     default: the job's last step
 //   failed NAMES [exit=N] [message=T]
@@ -97,6 +98,7 @@ class Scenario {
     int64_t pid = 0;
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;
+    bool can_probe = false;
   };
 
   std::string Dispatch(const Words& words);

@@ -72,6 +72,9 @@ struct ActionWriter {
     return absl::StrCat("send-trace id=", a.request_id, " rank=", a.rank,
                         " steps=", a.first_step, "-", a.last_step);
   }
+  std::string operator()(const SendProbed& a) const {
+    return absl::StrCat("send-probed g=", a.probe.generation());
+  }
   std::string operator()(const SendLog& a) const {
     return absl::StrCat("send-log id=", a.request.request_id,
                         " after=", a.request.after_sequence);
@@ -273,6 +276,11 @@ std::optional<Event> ParseEvent(const Arguments& args) {
     return LogRequested{.request_id = args.Number("id"),
                         .filter = {},
                         .after_sequence = args.Number("after")};
+  }
+  if (name == "probe") {
+    ProbeRequested event;
+    event.probe.set_generation(g);
+    return event;
   }
   return ParseTrainerEvent(name, args);
 }

@@ -1,0 +1,33 @@
+// ReachPeers finds out which peers' data ports take a connection.
+#ifndef RINGMASTER_COMMON_TRANSPORT_REACH_PEERS_H_
+#define RINGMASTER_COMMON_TRANSPORT_REACH_PEERS_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
+
+namespace ringmaster {
+
+// Connects to all `addresses` ("host:port") over TCP at the same time, for
+// `timeout`, and closes each connection as soon as it is made: no byte is sent. A
+// connection that is not answered is tried again beside the first one, since the
+// kernel would send a lost packet again only after a second. Returns one status
+// for each, in order, with how the link failed (LinkFailureOf):
+//   OK                 connected
+//   UNAVAILABLE        refused, or no way there
+//   DEADLINE_EXCEEDED  no answer
+//   INVALID_ARGUMENT   not an address
+//   ABORTED            `cancel` came first
+// Blocks for `timeout` at most (and for as long as a name takes to resolve).
+[[nodiscard]] std::vector<absl::Status> ReachPeers(
+    std::span<const std::string> addresses, absl::Duration timeout,
+    Clock& clock, const CancelToken& cancel);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_REACH_PEERS_H_

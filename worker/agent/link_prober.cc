@@ -1,0 +1,43 @@
+#include "worker/agent/link_prober.h"
+
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/protocol/proto_time.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/reach_peers.h"
+
+namespace ringmaster {
+
+struct LinkProber::Round {
+  CancelToken cancel;
+  std::thread thread;
+};
+
+LinkProber::LinkProber(Clock& clock) : clock_(clock) {}
+
+LinkProber::~LinkProber() { Stop(); }
+
+void LinkProber::Start(const v1::Probe& probe, OnProbed on_probed) {
+  Stop();
+  round_ = std::make_unique<Round>();
+  round_->thread = std::thread([this, probe, on_probed = std::move(on_probed),
+                                &cancel = round_->cancel] {
+    std::vector<std::string> addresses;
+    for (const v1::ProbePeer& peer : probe.peers())
+      addresses.push_back(peer.data_address());
+    const std::vector<absl::Status> reached =
+        ReachPeers(addresses, FromProto(probe.timeout()), clock_, cancel);
+    if (!cancel.is_cancelled()) on_probed(probe, reached);
+  });
+}
+
+void LinkProber::Stop() {
+  if (round_ == nullptr) return;
+  round_->cancel.Cancel("the probe is over");
+  round_->thread.join();
+  round_.reset();
+}
+
+}  // namespace ringmaster
