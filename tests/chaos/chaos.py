@@ -28,6 +28,8 @@ MODEL = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": 192, "hidden_l
 CALIBRATION_STEPS = 300
 # A pair that is known to be broken is kept out of one ring for this long, and then some.
 PAIR_REST = 45.0
+# A supervisor starts a process that has ended again and again after this long at most (worker/supervisor/restart_policy.h).
+LONGEST_RESTART = 30.0
 
 
 @dataclasses.dataclass
@@ -139,6 +141,10 @@ class Chaos:
             if time.monotonic() >= deadline:
                 raise Stuck(f"not in time: {what}; last seen: {self._in_short()}")
             self._look_again_soon()
+
+    def await_return(self, what, condition):
+        """As await_that, for a process that has yet to be started again."""
+        return self.await_that(what, condition, LONGEST_RESTART + self.options.bound)
 
     def _look_again_soon(self):
         if self.observer.has_ended():
@@ -290,8 +296,8 @@ class Chaos:
 
     def _await_strength(self):
         wanted = len(self.hosts) - (time.monotonic() < self._pair_rests_until)
-        self.await_that(f"{wanted} members at work",
-                        lambda: self.observer.is_running() and len(self.observer.job["members"]) >= wanted)
+        self.await_return(f"{wanted} members at work",
+                          lambda: self.observer.is_running() and len(self.observer.job["members"]) >= wanted)
 
     def _check_end(self):
         if self.observer is None:

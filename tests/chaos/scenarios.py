@@ -74,8 +74,8 @@ def kill_newcomer(chaos):
     members = chaos.members()
     victim = chaos.choose(1, times=2)[0]
     chaos.signal(members[victim], signal.SIGKILL)
-    chaos.await_that(f"{victim} is a member again",
-                     lambda: chaos.members().get(victim, members[victim]) != members[victim])
+    chaos.await_return(f"{victim} is a member again",
+                       lambda: chaos.members().get(victim, members[victim]) != members[victim])
     again = chaos.members()
     fault = _fault(chaos, "kill_newcomer", members, [victim], evidence=DEAD)
     chaos.signal(again[victim], signal.SIGKILL)
