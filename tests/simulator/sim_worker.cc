@@ -272,11 +272,11 @@ void SimWorker::Do(const agent::SendBeat& action) {
   beat.phase = PhaseNow();
   if (action.generation != 0) {
     const SimProgress progress = trainer_.progress();
-    beat.step = progress.applied;
-    beat.figures.set_step(progress.applied);
-    *beat.figures.mutable_step_duration() =
-        ToProto(absl::Nanoseconds(progress.step_time));
     if (progress.generation == action.generation) {
+      beat.step = progress.applied;
+      beat.figures.set_step(progress.applied);
+      *beat.figures.mutable_step_duration() =
+          ToProto(absl::Nanoseconds(progress.step_time));
       beat.collective_sequence = progress.collective_sequence;
       beat.waiting_for_rank = progress.waiting_for_rank;
     }

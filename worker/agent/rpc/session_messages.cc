@@ -466,10 +466,11 @@ v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
   message.set_phase(PhaseOf(state, progress));
   message.set_waiting_for_rank(-1);
   if (beat.generation == 0) return request;
-  message.set_step(progress.applied_step);
   message.set_disk_bytes(progress.disk_bytes);
-  *message.mutable_figures() = progress.figures;
+  // Until the trainer has heard of it, it tells of the generation before.
   if (progress.generation == beat.generation) {
+    message.set_step(progress.applied_step);
+    *message.mutable_figures() = progress.figures;
     message.set_collective_sequence(progress.collective_sequence);
     message.set_waiting_for_rank(progress.waiting_for_rank);
     *message.mutable_rank() = progress.totals;

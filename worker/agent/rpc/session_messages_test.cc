@@ -331,7 +331,7 @@ TEST(SessionMessagesTest, IgnoresKindsOfMessagesThatItDoesNotKnow) {
   EXPECT_FALSE(event->has_value());
 }
 
-TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
+TEST(SessionMessagesTest, ABeatTellsOnlyOfItsOwnGeneration) {
   TrainProgress progress;
   progress.generation = 7;
   progress.applied_step = 5;
@@ -341,7 +341,8 @@ TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
   v1::SessionRequest request =
       BeatMessage(agent::SendBeat{8}, agent::AgentState::kPreparing, progress);
   EXPECT_EQ(request.beat().generation(), 8);
-  EXPECT_EQ(request.beat().step(), 5);
+  EXPECT_EQ(request.beat().step(), 0) << "of an earlier generation";
+  EXPECT_FALSE(request.beat().has_figures());
   EXPECT_EQ(request.beat().collective_sequence(), 0);
   EXPECT_EQ(request.beat().disk_bytes(), 5'000'000'000);
   EXPECT_EQ(request.beat().waiting_for_rank(), -1);
@@ -349,6 +350,8 @@ TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
   progress.phase = TrainPhase::kEvaluate;
   request =
       BeatMessage(agent::SendBeat{7}, agent::AgentState::kRunning, progress);
+  EXPECT_EQ(request.beat().step(), 5);
+  EXPECT_TRUE(request.beat().has_figures());
   EXPECT_EQ(request.beat().collective_sequence(), 99);
   EXPECT_EQ(request.beat().waiting_for_rank(), 1);
   EXPECT_EQ(request.beat().phase(), v1::PHASE_EVALUATE);
