@@ -461,19 +461,27 @@ bool SimCoordinator::MayFail(int exit_code) const {
   if (context_.bad_way != BadHost::kBadDisk && context_.ledger.best_step() > 0)
     return false;
   // Nobody of a role with bad hosts is elsewhere.
-  const auto has = [&](v1::Role role, bool is_bad) {
+  const auto is_on_bad_host = [this](int slot) {
+    return (context_.bad_hosts & (1u << context_.shape.host_of[slot])) != 0;
+  };
+  const auto has_good = [&](v1::Role role) {
     const auto& workers = core_->state().workers;
     return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
       const coordinator::Worker& worker = entry.second;
-      const int host = context_.shape.host_of[SlotOf(entry.first)];
       return worker.role == role && worker.session != 0 &&
              worker.state != v1::WORKER_STATE_DRAINING &&
-             ((context_.bad_hosts & (1u << host)) != 0) == is_bad;
+             !is_on_bad_host(SlotOf(entry.first));
     });
   };
-  return !has(v1::ROLE_WORKER, /*is_bad=*/false) ||
-         (has(v1::ROLE_PARAMETER_SERVER, /*is_bad=*/true) &&
-          !has(v1::ROLE_PARAMETER_SERVER, /*is_bad=*/false));
+  // The last server there may just have been lost.
+  bool has_bad_server = false;
+  for (int slot = 0; slot < kWorkers; ++slot) {
+    has_bad_server |=
+        context_.shape.RoleOf(slot) == v1::ROLE_PARAMETER_SERVER &&
+        is_on_bad_host(slot);
+  }
+  return !has_good(v1::ROLE_WORKER) ||
+         (has_bad_server && !has_good(v1::ROLE_PARAMETER_SERVER));
 }
 
 void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
