@@ -87,9 +87,10 @@ absl::Status Compaction::TryPass(Database& database, int64_t max_bytes) {
     ++end;
   }
   const bool is_done = next == digests_.size();
-  if (!rows.empty()) {
-    RETURN_IF_ERROR(database.Replace(
-        rows, is_done ? NumberOf(end) - 1 : NumberOf(digests_.size()) - 1));
+  const size_t left = is_done ? end : digests_.size();
+  if (!rows.empty() || left < digests_.size()) {
+    RETURN_IF_ERROR(
+        database.Replace(rows, /*last=*/static_cast<int64_t>(left)));
   }
   next_ = next;
   end_ = end;

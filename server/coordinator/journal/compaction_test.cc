@@ -301,6 +301,7 @@ TEST_F(CompactionTest, EachPassLeavesTheSameState) {
     }),
               absl::OkStatus());
     ASSERT_EQ(StateText(left), StateText(all)) << "pass " << passes;
+    ASSERT_EQ(static_cast<int64_t>(left.size()), compaction.records());
     // Others come meanwhile.
     if (++passes % 16 == 0 && all.size() < history.size()) {
       all.push_back(history[all.size()]);
