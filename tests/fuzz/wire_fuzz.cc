@@ -36,13 +36,14 @@ int Main(int argc, char** argv) {
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value())
     return static_cast<int>(*code);
   const auto start = std::chrono::steady_clock::now();
-  const absl::Status status =
+  const absl::StatusOr<uint64_t> count =
       Fuzz({.seed = static_cast<uint64_t>(seed),
             .first = static_cast<uint64_t>(first),
             .iterations = static_cast<uint64_t>(iterations)},
-           LLVMFuzzerTestOneInput);
-  if (!status.ok()) {
-    std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+           InputOf, LLVMFuzzerTestOneInput);
+  if (!count.ok()) {
+    std::fprintf(stderr, "error: %s\n",
+                 std::string(count.status().message()).c_str());
     return static_cast<int>(ExitCode::kInternal);
   }
   const std::chrono::duration<double> passed =

@@ -1,8 +1,10 @@
 // Inputs of a fixed seed for the parsers of the data plane: about 10 s of them,
 // or a minute where RINGMASTER_FULL_TESTS asks for all. wire_fuzz runs more.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,11 +28,11 @@ constexpr uint64_t kTimesInFull = 6;
 
 TEST(WireFuzzTest, NoInputMakesAParserDoWhatItMustNot) {
   const bool is_full = std::getenv("RINGMASTER_FULL_TESTS") != nullptr;
-  const absl::Status status =
+  const absl::StatusOr<uint64_t> count =
       Fuzz({.seed = 1,
             .iterations = is_full ? kTimesInFull * kIterations : kIterations},
-           LLVMFuzzerTestOneInput);
-  EXPECT_TRUE(status.ok()) << status;
+           InputOf, LLVMFuzzerTestOneInput);
+  EXPECT_TRUE(count.ok()) << count.status();
 }
 
 TEST(WireFuzzTest, EveryValidInputIsAccepted) {
@@ -95,14 +97,36 @@ TEST(WireFuzzTest, NamesTheInputThatATargetDoesNotSurvive) {
     return 0;
   };
   const absl::Status status =
-      Fuzz({.seed = 9, .first = 10, .iterations = 5}, target);
+      Fuzz({.seed = 9, .first = 10, .iterations = 5}, InputOf, target).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   const std::string message(status.message());
   EXPECT_THAT(message, HasSubstr("input 12 of seed 9"));
   EXPECT_THAT(message, HasSubstr("signal 6"));
   EXPECT_THAT(message, HasSubstr("--seed=9 --first=12 --iterations=1"));
-  EXPECT_TRUE(Fuzz({.seed = 9, .first = 13, .iterations = 2}, target).ok());
+  EXPECT_EQ(*Fuzz({.seed = 9, .first = 13, .iterations = 2}, InputOf, target),
+            2u);
 }
+
+TEST(WireFuzzTest, AnInputThatTakesForEverEndsTheRun) {
+  const absl::Status status =
+      Fuzz({.iterations = 1}, InputOf, [](const uint8_t*, size_t) {
+        for (std::atomic<int> count = 0;;) ++count;
+        return 0;
+      }).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("processor time"));
+}
+
+#ifndef RINGMASTER_SANITIZED
+TEST(WireFuzzTest, AnInputThatTakesAllMemoryEndsTheRun) {
+  const absl::Status status =
+      Fuzz({.iterations = 1}, InputOf, [](const uint8_t*, size_t) {
+        for (std::vector<std::string> all;;)
+          all.emplace_back(size_t{1} << 20, 'x');
+        return 0;
+      }).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("signal 6"));
+}
+#endif
 
 }  // namespace
 }  // namespace ringmaster::fuzz
