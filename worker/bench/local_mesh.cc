@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectLocalRank(
   config.best_transport = options.best_transport;
   config.arena = options.arena;
   config.policy = options.policy;
+  config.integrity = options.integrity;
   config.clock = &Clock::Real();
   config.on_fallback = options.on_fallback;
   return ConnectMesh(listeners[static_cast<size_t>(rank)], config,

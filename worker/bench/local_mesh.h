@@ -27,6 +27,8 @@ struct LocalMeshOptions {
   // As of MeshConfig. May be null; outlives the communicator.
   const SharedSegment* arena = nullptr;
   AlgorithmPolicy policy = {};
+  // As of MeshConfig.
+  FrameIntegrity integrity = FrameIntegrity::kNone;
   // As of MeshConfig. May be empty.
   std::function<void(int peer, const std::string& why)> on_fallback = {};
 };

@@ -6,9 +6,15 @@
 //        sweep     every algorithm of ours instead, over shared memory and TCP
 //        wire      bytes that ours writes, beside theory: {"wire": "tcp", "algorithm", "ranks", "rank", "bytes",
 //                  "payload", "framing"} for every rank, of one all-reduce
+//        integrity frames without and with checksums instead, over TCP between --hosts
 //        dead_rank how long survivors of a killed rank stay blocked (dead_rank.h)
+#include <fcntl.h>
+#include <sched.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,10 +22,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/flags.h"
 #include "common/plan/topology.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/transport/unique_fd.h"
 #include "tests/bench/allreduce_vs_peers/candidate.h"
 #include "tests/bench/allreduce_vs_peers/dead_rank.h"
 #include "tests/bench/allreduce_vs_peers/measure.h"
@@ -42,7 +50,14 @@ struct Flags {
   int ranks = 2;
   int times = 20;
   std::string only;
+  std::vector<std::string> hosts;
   std::vector<std::string> sizes;
+};
+
+// One of --hosts.
+struct BenchHost {
+  std::string network_namespace;
+  std::string address;
 };
 
 struct World {
@@ -51,6 +66,7 @@ struct World {
   SharedPage& page;
   const std::vector<Listener>& listeners;
   const std::string& directory;
+  const std::vector<BenchHost>& hosts;  // none: all ranks are on this one
 };
 
 // The largest buffer that is measured in memory that ranks share.
@@ -136,7 +152,41 @@ absl::Status CountWire(const World& world, int rank, const Ours& ours) {
   return absl::OkStatus();
 }
 
+// Moves this thread into the network namespace.
+absl::Status Enter(const BenchHost& host) {
+  const std::string path = absl::StrCat("/run/netns/", host.network_namespace);
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open() || setns(fd.get(), CLONE_NEWNET) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot enter ", path, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+// The same connections twice, so that both kinds of frames take turns.
+absl::Status RunIntegrityRank(const World& world, int rank) {
+  RETURN_IF_ERROR(Enter(world.hosts[static_cast<size_t>(rank)]));
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  Candidates candidates;
+  for (const FrameIntegrity integrity :
+       {FrameIntegrity::kNone, FrameIntegrity::kCrc32c}) {
+    ASSIGN_OR_RETURN(
+        auto communicator,
+        ConnectOurs(world.listeners, rank,
+                    static_cast<int64_t>(communicators.size()), Transport::kTcp,
+                    /*arena=*/nullptr, integrity));
+    communicators.push_back(std::move(communicator));
+    candidates.push_back(
+        OurCandidate(integrity == FrameIntegrity::kNone ? "none" : "crc32c",
+                     *communicators.back(), {}));
+  }
+  RETURN_IF_ERROR(MeasureAll({world.page, rank, world.flags.ranks}, candidates,
+                             world.sizes));
+  return communicators[0]->Run(Barrier(), PatientDeadline());
+}
+
 absl::Status RunRank(const World& world, int rank) {
+  if (world.flags.mode == "integrity") return RunIntegrityRank(world, rank);
   ASSIGN_OR_RETURN(SharedSegment arena,
                    SharedSegment::Create("bench arena", kArenaBytes));
   Ours ours = {std::move(arena), {}};
@@ -185,19 +235,49 @@ absl::Status RunDeadRanks(const Flags& flags) {
   return absl::OkStatus();
 }
 
+// One for each rank, in its namespace; this thread stays in the last one.
+absl::StatusOr<std::vector<Listener>> ListenOn(
+    const std::vector<BenchHost>& hosts) {
+  std::vector<Listener> listeners;
+  for (const BenchHost& host : hosts) {
+    RETURN_IF_ERROR(Enter(host));
+    ASSIGN_OR_RETURN(Listener listener,
+                     Listener::Listen(absl::StrCat(host.address, ":0")));
+    listeners.push_back(std::move(listener));
+  }
+  return listeners;
+}
+
+absl::StatusOr<std::vector<BenchHost>> HostsOf(const Flags& flags) {
+  std::vector<BenchHost> hosts;
+  for (const std::string& text : flags.hosts) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(text, absl::MaxSplits('@', 1));
+    hosts.push_back({parts.first, parts.second});
+  }
+  const size_t wanted =
+      flags.mode == "integrity" ? static_cast<size_t>(flags.ranks) : 0;
+  if (hosts.size() == wanted) return hosts;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--mode=", flags.mode, " takes ", wanted, " --hosts, not ",
+                   hosts.size()));
+}
+
 absl::Status Run(const Flags& flags) {
   if (flags.mode == "dead_rank") return RunDeadRanks(flags);
   ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SizesOf(flags.sizes));
   SharedPage* const page = MapSharedPage("");
   if (page == nullptr) return absl::UnavailableError("no memory for a page");
-  ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
-                   ListenForRanks(flags.ranks));
+  ASSIGN_OR_RETURN(const std::vector<BenchHost> hosts, HostsOf(flags));
+  ASSIGN_OR_RETURN(
+      const std::vector<Listener> listeners,
+      hosts.empty() ? ListenForRanks(flags.ranks) : ListenOn(hosts));
   std::string directory =
       (std::filesystem::temp_directory_path() / "all_reduce_bench.XXXXXX")
           .string();
   if (mkdtemp(directory.data()) == nullptr)
     return absl::UnavailableError("no temporary directory " + directory);
-  const World world{flags, sizes, *page, listeners, directory};
+  const World world{flags, sizes, *page, listeners, directory, hosts};
   const absl::Status status = RunRanks(world);
   std::error_code ignored;
   std::filesystem::remove_all(directory, ignored);
@@ -213,7 +293,7 @@ int main(int argc, char** argv) {
                           "Measures all-reduces among processes of this host.");
   set.Add({.name = "mode",
            .help = "What to measure.",
-           .choices = {"compare", "sweep", "wire", "dead_rank"}},
+           .choices = {"compare", "sweep", "wire", "integrity", "dead_rank"}},
           &flags.mode);
   set.Add({.name = "ranks",
            .help = "Processes.",
@@ -227,6 +307,11 @@ int main(int argc, char** argv) {
   set.Add({.name = "only",
            .help = "Measure the candidate of this name alone, for a profile."},
           &flags.only);
+  set.Add({.name = "hosts",
+           .unit = "NAMESPACE@ADDRESS",
+           .help = "The network namespace of a rank, and an address that it "
+                   "has there; once for each rank (integrity)."},
+          &flags.hosts);
   set.AddArgument("SIZE", "Sizes of the buffer: 4K, 64M.", false, &flags.sizes);
   if (const auto code = set.ParseCommandLine(argc, argv))
     return static_cast<int>(*code);

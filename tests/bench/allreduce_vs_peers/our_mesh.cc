@@ -66,12 +66,13 @@ MonotonicTime PatientDeadline() {
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    Transport transport, const SharedSegment* arena) {
+    Transport transport, const SharedSegment* arena, FrameIntegrity integrity) {
   return ConnectLocalRank(listeners, rank,
                           {.generation = generation,
                            .best_transport = transport,
                            .arena = arena,
-                           .policy = {.costs = CostsOf(transport)}});
+                           .policy = {.costs = CostsOf(transport)},
+                           .integrity = integrity});
 }
 
 const char* ShortName(Transport transport) {

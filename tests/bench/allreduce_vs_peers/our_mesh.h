@@ -26,7 +26,8 @@ namespace ringmaster {
 // Connects `rank` with all others, by `transport` at best. Buffers in `arena` (may be null) are read in place.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    Transport transport, const SharedSegment* arena = nullptr);
+    Transport transport, const SharedSegment* arena = nullptr,
+    FrameIntegrity integrity = FrameIntegrity::kNone);
 
 // "shm", "unix", "tcp".
 [[nodiscard]] const char* ShortName(Transport transport);

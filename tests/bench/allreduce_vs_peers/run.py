@@ -9,10 +9,12 @@ of measure.h. Figures are medians over rounds of the slowest rank's time; a samp
 took no more than 1.3 times its program's best in the run, and fewer than five make no figure. `chrt -r 1` (needs root) keeps
 other programs off the cores. Without mpirun or mpi_peer it measures the others.
 
---mode=sweep measures our algorithms instead, --mode=wire counts bytes, --mode=dead_rank kills ranks.
+--mode=sweep measures our algorithms instead, --mode=wire counts bytes, --mode=dead_rank kills ranks. --mode=integrity measures what the
+checksums of frames cost, between network namespaces (needs root) whose links are paced to --gbit each way.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -37,10 +39,11 @@ MPI = dict(zip(tables.SHM + tables.TCP, (SHM, SHM + SEGMENTS, TCP, TCP + SEGMENT
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description="All-reduce on one host: ours beside Gloo and OpenMPI.")
     parser.add_argument("--bin_dir", type=pathlib.Path, required=True, help="where the programs are")
-    parser.add_argument("--mode", choices=["compare", "sweep", "wire", "dead_rank"], default="compare")
+    parser.add_argument("--mode", choices=["compare", "sweep", "wire", "integrity", "dead_rank"], default="compare")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--kib", type=int, nargs="+", default=SIZES, help="sizes of the buffer in KiB")
+    parser.add_argument("--gbit", type=float, default=10, help="rate of a host's link (integrity)")
     parser.add_argument("--json", help="file for the samples; those that it holds already are merged with the new ones")
     parser.add_argument("--svg", help="file for a plot of bus bandwidth by size (compare)")
     args = parser.parse_args(arguments)
@@ -99,9 +102,28 @@ def mpi_command(bin_dir, name, args, page, cores):
             *sizes(args)]
 
 
+@contextlib.contextmanager
+def paced_hosts(args):
+    """The flags that name as many hosts as there are ranks."""
+    from tests.integration.cluster import Hosts  # pylint: disable=import-outside-toplevel
+    with Hosts(args.ranks) as hosts:
+        for host in hosts:
+            # A burst of a few of the largest packets, which is what a timer of the kernel lets through at once.
+            subprocess.run(["tc", "-n", host.name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", f"{args.gbit}gbit",
+                            "burst", "256kb", "latency", "20ms"], check=True)
+        yield [f"--hosts={host.name}@{host.address}" for host in hosts]
+
+
 def measure(args):
     """All samples of a run, `rounds` of each."""
-    ours = [our_program(args.bin_dir), f"--mode={args.mode}", f"--ranks={args.ranks}"]
+    if args.mode == "integrity":
+        with paced_hosts(args) as hosts:
+            return measure_rounds(args, hosts)
+    return measure_rounds(args, [])
+
+
+def measure_rounds(args, flags):
+    ours = [our_program(args.bin_dir), f"--mode={args.mode}", f"--ranks={args.ranks}", *flags]
     if args.mode in ("wire", "dead_rank"):
         return run(ours + ([] if args.mode == "dead_rank" else sizes(args)), "ours")
     has_mpi = args.mode == "compare" and shutil.which("mpirun") and (args.bin_dir / "mpi_peer").exists()
@@ -132,6 +154,8 @@ def report(samples, args):
              "samples were disturbed", ""]
     if args.svg:
         plot.draw(figures, args.ranks, args.svg)
+    if args.mode == "integrity":
+        return "\n".join(lines + [tables.integrity_table(samples, best["ours"])])
     if args.mode == "sweep":
         return "\n".join(lines + [tables.sweep_table(figures, args.ranks)])
     return "\n".join(lines + [tables.table(figures, tables.FP32, args.ranks), "",

@@ -112,6 +112,25 @@ def wire_table(entries):
     return "\n".join(lines)
 
 
+def integrity_table(samples, best_probe):
+    """The cost of checksums: the medians of both, and of the ratios of the two in each undisturbed round, with the middle half of these."""
+    rounds = collections.defaultdict(lambda: {"none": [], "crc32c": []})
+    for sample in samples:
+        rounds[sample["bytes"]][sample["name"]].append(sample)
+    lines = ["| | none | crc32c | cost | half of the rounds | rounds |", "|---" * 6 + "|"]
+    for size, by_name in sorted(rounds.items()):
+        pairs = [pair for pair in zip(by_name["none"], by_name["crc32c"])
+                 if max(sample["probe_ns"] for sample in pair) <= MAX_PROBE * best_probe]
+        if len(pairs) < MIN_ROUNDS:
+            lines.append(f"| {size_text(size)} | - | - | - | - | {len(pairs)} |")
+            continue
+        none, checked = ([pair[i]["seconds"] for pair in pairs] for i in (0, 1))
+        low, middle, high = statistics.quantiles([after / before - 1 for before, after in zip(none, checked)], method="inclusive")
+        lines.append(f"| {size_text(size)} | {time_text(statistics.median(none))} | {time_text(statistics.median(checked))} | "
+                     f"{middle:+.1%} | {low:+.1%} to {high:+.1%} | {len(pairs)} |")
+    return "\n".join(lines)
+
+
 def dead_rank_table(entries):
     lines = ["| transport | kills | p50 | most | survivors that blame the dead rank itself |", "|---" * 5 + "|"]
     for transport in sorted({entry["dead_rank"] for entry in entries}):
