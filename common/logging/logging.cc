@@ -4,15 +4,18 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/logging/kept_lines.h"
+#include "common/logging/log_file.h"
 #include "common/logging/log_format.h"
+#include "common/status/annotate.h"
 #include "common/sync/mutex.h"
-#include "spdlog/sinks/basic_file_sink.h"
+#include "spdlog/sinks/base_sink.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -32,6 +35,29 @@ std::shared_ptr<spdlog::logger> MakeLogger(
   logger->flush_on(spdlog::level::trace);
   return logger;
 }
+
+// spdlog makes the calls one at a time.
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(LogFile file) : file_(std::move(file)) {}
+
+  absl::Status Reopen() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return file_.Reopen();
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const absl::Status status = file_.Append({line.data(), line.size()});
+    // spdlog reports it on stderr, once a second at most.
+    if (!status.ok()) throw spdlog::spdlog_ex(std::string(status.message()));
+  }
+  void flush_() override {}
+
+  LogFile file_;
+};
 
 struct Identity {
   std::string role;
@@ -54,23 +80,32 @@ class Log {
   absl::Status Init(const LogOptions& options) {
     std::vector<spdlog::sink_ptr> sinks = {
         std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+    std::shared_ptr<FileSink> file_sink;
     if (!options.file.empty()) {
-      try {
-        sinks.push_back(
-            std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
-      } catch (const spdlog::spdlog_ex& error) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--log_file: ", error.what()));
-      }
+      absl::StatusOr<LogFile> file = LogFile::Open(
+          {options.file, options.file_max_bytes, options.file_max_rotated});
+      if (!file.ok()) return Annotate(file.status(), "--log_file");
+      file_sink = std::make_shared<FileSink>(*std::move(file));
+      sinks.push_back(file_sink);
     }
     std::shared_ptr<spdlog::logger> logger = MakeLogger(std::move(sinks));
     MutexLock lock(mutex_);
     logger_ = std::move(logger);
+    file_sink_ = std::move(file_sink);
     level_.store(options.level, std::memory_order_relaxed);
     format_.store(options.format, std::memory_order_relaxed);
     MutexLock kept_lock(kept_mutex_);
     kept_.Limit(options.kept_lines);
     return absl::OkStatus();
+  }
+
+  absl::Status ReopenFile() {
+    std::shared_ptr<FileSink> file_sink;
+    {
+      MutexLock lock(mutex_);
+      file_sink = file_sink_;
+    }
+    return file_sink == nullptr ? absl::OkStatus() : file_sink->Reopen();
   }
 
   void SetIdentity(std::string_view role, std::string_view worker) {
@@ -161,6 +196,8 @@ class Log {
   Mutex mutex_;
   std::shared_ptr<spdlog::logger> logger_ GUARDED_BY(mutex_) =
       MakeLogger({std::make_shared<spdlog::sinks::stderr_sink_mt>()});
+  // One of the logger's; null without a file.
+  std::shared_ptr<FileSink> file_sink_ GUARDED_BY(mutex_);
   std::shared_ptr<const Identity> identity_ GUARDED_BY(mutex_) =
       std::make_shared<const Identity>();
 
@@ -201,6 +238,8 @@ absl::StatusOr<LogFormat> ParseLogFormat(std::string_view text) {
 absl::Status InitLogging(const LogOptions& options) {
   return Log::Get().Init(options);
 }
+
+absl::Status ReopenLogFile() { return Log::Get().ReopenFile(); }
 
 void LogEvent(LogLevel level, std::string_view event,
               std::initializer_list<LogField> fields) {

@@ -46,8 +46,11 @@ inline constexpr int kDefaultKeptLogLines = 2000;
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
-  // Appended to beside stderr; "" for none.
+  // Appended to beside stderr; "" for none. Rotated once it has file_max_bytes
+  // (0: never), and file_max_rotated full ones are kept: see LogFile.
   std::string file = {};
+  int64_t file_max_bytes = 0;
+  int file_max_rotated = 1;
   // Lines kept in memory, for SelectLog: see KeptLines.
   int kept_lines = kDefaultKeptLogLines;
 };
@@ -60,6 +63,11 @@ struct LogOptions {
 // Sets level, format and sinks of the process. INVALID_ARGUMENT: the file
 // cannot be opened; nothing changes then.
 [[nodiscard]] absl::Status InitLogging(const LogOptions& options);
+
+// Goes on in the file that has the name of the log's file now, or in a new one:
+// for programs like logrotate, which have renamed the old one. UNAVAILABLE if
+// that fails; the old one has the lines then.
+[[nodiscard]] absl::Status ReopenLogFile();
 
 // Writes one line to every sink, and flushes it. `event` is a literal, dotted
 // by area: `job.started`.

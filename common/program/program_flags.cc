@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
+#include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +14,29 @@
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
+
+namespace {
+
+void ReopenLogOnHangup() {
+  sigset_t hangup;
+  sigemptyset(&hangup);
+  sigaddset(&hangup, SIGHUP);
+  // Threads that are started later leave it to this one, which lives as long
+  // as the log: until the process ends.
+  pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
+  static const std::thread* const thread = new std::thread([hangup] {
+    int signal = 0;
+    while (sigwait(&hangup, &signal) == 0) {
+      if (const absl::Status status = ReopenLogFile(); !status.ok()) {
+        LogEvent(LogLevel::kError, "log.not_reopened",
+                 {{"message", std::string(status.message())}});
+      }
+    }
+  });
+  (void)thread;
+}
+
+}  // namespace
 
 void AddProgramFlags(FlagSet& set, ProgramFlags& flags) {
   set.StartGroup("Log");
@@ -24,8 +50,22 @@ void AddProgramFlags(FlagSet& set, ProgramFlags& flags) {
           &flags.log_format);
   set.Add({.name = "log_file",
            .unit = "FILE",
-           .help = "Append the log to this file too."},
+           .help = "Append the log to this file too. After SIGHUP it goes on "
+                   "in the file that has the name then."},
           &flags.log_file);
+  set.Add({.name = "log_max_mb",
+           .unit = "MB",
+           .help = "A log file of this size is renamed to FILE.1, one that "
+                   "had this name to FILE.2, and so on. 0: it is not.",
+           .min = 0,
+           .max = 1'000'000},
+          &flags.log_max_mb);
+  set.Add({.name = "log_max_files",
+           .unit = "N",
+           .help = "Renamed log files that are kept.",
+           .min = 1,
+           .max = 1000},
+          &flags.log_max_files);
   set.Add({.name = "log_kept",
            .unit = "LINES",
            .help = "Last lines that are kept in memory for `ringctl logs`: so "
@@ -63,11 +103,15 @@ absl::Status StartLog(const ProgramFlags& flags, std::string_view role,
                       std::string_view worker) {
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
   ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
-  RETURN_IF_ERROR(InitLogging({.level = level,
-                               .format = format,
-                               .file = flags.log_file,
-                               .kept_lines = flags.log_kept}));
+  RETURN_IF_ERROR(
+      InitLogging({.level = level,
+                   .format = format,
+                   .file = flags.log_file,
+                   .file_max_bytes = int64_t{flags.log_max_mb} << 20,
+                   .file_max_rotated = flags.log_max_files,
+                   .kept_lines = flags.log_kept}));
   SetLogIdentity(role, worker);
+  if (!flags.log_file.empty()) ReopenLogOnHangup();
   return absl::OkStatus();
 }
 

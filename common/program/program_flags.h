@@ -17,6 +17,8 @@ struct ProgramFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
+  int log_max_mb = 100;
+  int log_max_files = 5;
   int log_kept = kDefaultKeptLogLines;
   bool die_with_parent = false;
 };
@@ -37,8 +39,9 @@ void AddMonitoringFlags(std::string_view ready, FlagSet& set,
                         MonitoringFlags& flags);
 
 // Makes the process log as the flags say; every line carries `role` and
-// `worker` (SetLogIdentity). INVALID_ARGUMENT: an unknown level or format, or
-// the file cannot be opened.
+// `worker` (SetLogIdentity). With a file, SIGHUP makes it go on in the one that
+// has its name then; it must be called before the process has further threads.
+// INVALID_ARGUMENT: an unknown level or format, or the file cannot be opened.
 [[nodiscard]] absl::Status StartLog(const ProgramFlags& flags,
                                     std::string_view role,
                                     std::string_view worker);

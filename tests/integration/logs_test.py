@@ -93,6 +93,27 @@ class LogsTest(unittest.TestCase):
             self.assertIn("job.stopping", events)
             self.assertEqual(events.count("session.joined"), 1, "a line came twice")
 
+    def test_log_files_are_rotated_by_size_and_by_others(self):
+        with Cluster() as cluster:
+            log = cluster.directory / "coordinator.log"
+            full = "full\n" * 300000
+            log.write_text(full)
+            coordinator = cluster.start_coordinator(f"--log_file={log}", "--log_max_mb=1", "--log_max_files=2")
+            rotated = cluster.directory / "coordinator.log.1"
+            self.assertEqual(rotated.read_text(), full)
+            self.assertIn("coordinator.listening", log.read_text())
+
+            # As logrotate does it.
+            old = cluster.directory / "coordinator.log.old"
+            log.rename(old)
+            coordinator.signal(signal.SIGHUP)
+            cluster.await_that("the file is there again", log.exists)
+            cluster.start_worker("w0")
+            cluster.await_workers(1)
+            cluster.await_that("it goes on in the new file", lambda: "worker.joined" in log.read_text())
+            self.assertNotIn("worker.joined", old.read_text())
+            # Together they have all that stderr has.
+            cluster.await_that("no line is lost", lambda: old.read_text() + log.read_text() == coordinator.output())
 
 if __name__ == "__main__":
     report.main()
