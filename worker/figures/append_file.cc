@@ -40,6 +40,13 @@ bool CopyStart(int from, int to, int64_t bytes) {
   return true;
 }
 
+// The file that `path` leads to, over links.
+std::string TargetOf(const std::string& path) {
+  std::error_code none;
+  const std::filesystem::path target = std::filesystem::canonical(path, none);
+  return none ? path : target.string();
+}
+
 }  // namespace
 
 absl::StatusOr<AppendFile> AppendFile::Open(std::string path, int flags) {
@@ -61,12 +68,14 @@ absl::StatusOr<AppendFile> AppendFile::OpenOrCreate(std::string path) {
   return Open(std::move(path), O_CREAT);
 }
 
+std::string AppendFile::RotatedName(const std::string& path) {
+  return absl::StrCat(TargetOf(path), ".1");
+}
+
 absl::StatusOr<AppendFile> AppendFile::TakeOver(const std::string& path,
                                                 int64_t keep_bytes) {
-  std::error_code none;
-  std::filesystem::path old = std::filesystem::canonical(path, none);
-  if (none) old = path;
-  const std::string next = absl::StrCat(old.string(), ".next");
+  const std::string old = TargetOf(path);
+  const std::string next = absl::StrCat(old, ".next");
   const UniqueFd from(open(old.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat existing {};
   if (!from.is_open() || fstat(from.get(), &existing) != 0) {
@@ -119,6 +128,23 @@ absl::Status AppendFile::Flush() {
   }
   size_bytes_ += static_cast<int64_t>(buffer_.size());
   buffer_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status AppendFile::Rotate() {
+  struct stat now {};
+  if (fstat(fd_.get(), &now) != 0 || !S_ISREG(now.st_mode))
+    return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSoleWriter());
+  const std::string target = TargetOf(path_);
+  if (rename(target.c_str(), RotatedName(path_).c_str()) != 0)
+    return GiveUp(errno);
+  UniqueFd next(open(target.c_str(),
+                     O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
+                     now.st_mode & 07777));
+  if (!next.is_open()) return GiveUp(errno);
+  fd_ = std::move(next);
+  size_bytes_ = 0;
   return absl::OkStatus();
 }
 

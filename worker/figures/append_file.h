@@ -44,8 +44,17 @@ class AppendFile {
   void Append(std::string_view unit);
   [[nodiscard]] absl::Status Flush();
 
+  // Renames the file to RotatedName, in place of the one that had this name,
+  // and goes on in a new one. Nothing may be buffered. If this fails, it is as
+  // if a write had failed. Without effect on pipes and devices.
+  [[nodiscard]] absl::Status Rotate();
+  // "FILE.1", beside the file that `path` leads to.
+  [[nodiscard]] static std::string RotatedName(const std::string& path);
+
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] size_t buffered_bytes() const { return buffer_.size(); }
+  // What Flush has written, and what was there before.
+  [[nodiscard]] int64_t size_bytes() const { return size_bytes_; }
 
  private:
   AppendFile(std::string path, UniqueFd fd, int64_t size_bytes)

@@ -8,7 +8,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
@@ -144,20 +147,54 @@ bool IsRegularFile(const std::string& path) {
   return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
 }
 
+// Goes on in the rotated file, if there is one and nothing of `path` is kept;
+// else it only completes the last steps.
+absl::Status ContinueRotated(const std::string& path, int64_t resume_step,
+                             Story* story) {
+  const std::string rotated = AppendFile::RotatedName(path);
+  if (!IsRegularFile(rotated)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Story before, ReadStory(rotated, resume_step));
+  if (story->kept_bytes == 0 && story->kept_later.empty()) {
+    std::error_code error;
+    std::filesystem::rename(rotated, std::filesystem::canonical(path), error);
+    if (error) {
+      return absl::ErrnoToStatus(error.value(),
+                                 absl::StrCat("cannot continue ", rotated));
+    }
+    before.removed_lines += story->removed_lines;
+    *story = std::move(before);
+    return absl::OkStatus();
+  }
+  MetricsFile::LastSteps& last = story->last;
+  last.step = std::max(last.step, before.last.step);
+  last.evaluation = std::max(last.evaluation, before.last.evaluation);
+  last.sample = std::max(last.sample, before.last.sample);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
-                                              int64_t resume_step) {
+                                              int64_t resume_step,
+                                              int64_t max_bytes) {
   if (!IsRegularFile(path)) {
     ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
-    return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps());
+    return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps(),
+                       max_bytes);
   }
-  ASSIGN_OR_RETURN(const Story story, ReadStory(path, resume_step));
+  ASSIGN_OR_RETURN(Story story, ReadStory(path, resume_step));
+  RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
   ASSIGN_OR_RETURN(AppendFile file,
                    AppendFile::TakeOver(path, story.kept_bytes));
   file.Append(story.kept_later);
   RETURN_IF_ERROR(file.Flush());
-  return MetricsFile(std::move(file), story.removed_lines, story.last);
+  return MetricsFile(std::move(file), story.removed_lines, story.last,
+                     max_bytes);
+}
+
+absl::Status MetricsFile::Flush() {
+  RETURN_IF_ERROR(file_.Flush());
+  return file_.size_bytes() < max_bytes_ ? absl::OkStatus() : file_.Rotate();
 }
 
 void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {

@@ -20,6 +20,9 @@
 // crash loses the last lines and may cut one, which the next Open removes. See
 // AppendFile for what happens when the disk is full. Thread-compatible; one
 // writer at a time.
+//
+// A file of kMaxBytes is renamed to FILE.1, in place of the one that had this
+// name, so that both have at least the newest lines of kMaxBytes.
 #ifndef RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_
 #define RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_
 
@@ -40,15 +43,20 @@ namespace ringmaster {
 
 class MetricsFile {
  public:
+  // Some 400,000 steps.
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;
+
   // Opens or makes the file at `path` for a job that trains on after
   // `resume_step` (0: from the start). So that the file tells one story, the
   // lines of later steps and a cut last line are removed: the file continues
   // before the first of them, and lines to keep that stood behind it (a
   // checkpoint's line may come late) are appended again. It is taken over from
   // its last writer, see AppendFile::TakeOver. A line that does not begin with
-  // "step" stays. The errors are AppendFile's.
-  [[nodiscard]] static absl::StatusOr<MetricsFile> Open(const std::string& path,
-                                                        int64_t resume_step);
+  // "step" stays. If nothing of it is to be kept, FILE.1 takes its place. The
+  // errors are AppendFile's.
+  [[nodiscard]] static absl::StatusOr<MetricsFile> Open(
+      const std::string& path, int64_t resume_step,
+      int64_t max_bytes = kMaxBytes);
 
   // One line; `unix_seconds` is its "time".
   void AppendStep(double unix_seconds, const StepRecord& record);
@@ -60,7 +68,7 @@ class MetricsFile {
                         absl::Duration duration, int64_t bytes);
 
   // Fails at most once; see AppendFile.
-  [[nodiscard]] absl::Status Flush() { return file_.Flush(); }
+  [[nodiscard]] absl::Status Flush();
 
   [[nodiscard]] size_t buffered_bytes() const { return file_.buffered_bytes(); }
   // The lines that Open removed.
@@ -76,12 +84,17 @@ class MetricsFile {
   [[nodiscard]] const LastSteps& last() const { return last_; }
 
  private:
-  MetricsFile(AppendFile file, int64_t removed_lines, const LastSteps& last)
-      : file_(std::move(file)), removed_lines_(removed_lines), last_(last) {}
+  MetricsFile(AppendFile file, int64_t removed_lines, const LastSteps& last,
+              int64_t max_bytes)
+      : file_(std::move(file)),
+        removed_lines_(removed_lines),
+        last_(last),
+        max_bytes_(max_bytes) {}
 
   AppendFile file_;
   int64_t removed_lines_;
   LastSteps last_;
+  int64_t max_bytes_;
   std::string line_;  // kept for its capacity
 };
 

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 #include "worker/figures/testing/testing_files.h"
@@ -12,6 +15,7 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(MetricsFileTest, WritesAStepWithAllItsFigures) {
@@ -146,6 +150,67 @@ TEST(MetricsFileTest, ADirectoryInItsPlaceIsNamed) {
   const absl::Status status = MetricsFile::Open(directory, 0).status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr(directory));
+}
+
+// Two or three lines of steps.
+constexpr int64_t kFewBytes = 1000;
+
+void AppendSteps(MetricsFile& file, int64_t first, int64_t last) {
+  for (int64_t step = first; step <= last; ++step) {
+    file.AppendStep(0, {.step = step});
+    ASSERT_TRUE(file.Flush().ok());
+  }
+}
+
+std::vector<int64_t> StepsIn(const std::string& path) {
+  std::istringstream lines(ContentOf(path));
+  std::vector<int64_t> steps;
+  for (std::string line; std::getline(lines, line);)
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  return steps;
+}
+
+TEST(MetricsFileTest, IsRotatedOnceItIsLarge) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0, kFewBytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  AppendSteps(*file, 1, 8);
+  EXPECT_THAT(StepsIn(path + ".1"), ElementsAre(4, 5, 6));
+  EXPECT_THAT(StepsIn(path), ElementsAre(7, 8));
+}
+
+TEST(MetricsFileTest, ARollbackReachesIntoTheRotatedFile) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  {
+    absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0, kFewBytes);
+    ASSERT_TRUE(file.ok()) << file.status();
+    AppendSteps(*file, 1, 8);
+  }
+  absl::StatusOr<MetricsFile> same = MetricsFile::Open(path, 7, kFewBytes);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->removed_lines(), 1);
+  EXPECT_THAT(StepsIn(path), ElementsAre(7));
+  absl::StatusOr<MetricsFile> back = MetricsFile::Open(path, 5, kFewBytes);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->removed_lines(), 2);
+  EXPECT_EQ(back->last().step, 5);
+  AppendSteps(*back, 6, 6);
+  EXPECT_THAT(StepsIn(path + ".1"), ElementsAre(4, 5, 6));
+}
+
+TEST(MetricsFileTest, RemembersTheLastStepsOfTheRotatedFile) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  {
+    absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0, kFewBytes);
+    ASSERT_TRUE(file.ok()) << file.status();
+    file->AppendEvaluation(0, 1, 2.5, std::nullopt);
+    AppendSteps(*file, 1, 4);
+  }
+  EXPECT_THAT(StepsIn(path), ElementsAre(4));
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 4, kFewBytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->last().evaluation, 1);
+  EXPECT_EQ(file->last().step, 4);
 }
 
 }  // namespace
