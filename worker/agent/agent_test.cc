@@ -11,6 +11,7 @@
 #include "common/logging/testing/log_capture.h"
 #include "common/status/reason.h"
 #include "common/transport/tcp.h"
+#include "common/transport/testing/deaf_port.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
@@ -256,8 +257,8 @@ TEST_F(AgentTest, AProbeEndsWithItsSession) {
   v1::Probe& probe = *request.mutable_probe();
   probe.set_generation(7);
   probe.mutable_timeout()->set_seconds(600);
-  // Of a host that nobody has (RFC 5737).
-  probe.add_peers()->set_data_address("192.0.2.1:9");
+  const DeafPort deaf;
+  probe.add_peers()->set_data_address(deaf.address());
   coordinator_->Send(request);
   coordinator_->EndSession(absl::UnavailableError("restarts"));
   // It is not kept from attaching again, nor from its end.
