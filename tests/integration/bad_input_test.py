@@ -169,7 +169,7 @@ class BadInputTest(unittest.TestCase):
             job_id = cluster.submit(synthetic_job(workers_min=2, workers_max=2, data=f"{{text: {{path: {shared}}}}}"))
             job = cluster.await_job(job_id, "FAILED")
             self.assertEqual(int(job["exit_code"]), MISMATCH)
-            for word in ("first", "second", "data"):
+            for word in ("first", "second", "data", f"{shared}/text, {99 * 24} bytes", f"{shared}/text, {99 * 25} bytes"):
                 self.assertIn(word, job["message"])
 
     def test_garbage_on_every_port_does_no_harm(self):

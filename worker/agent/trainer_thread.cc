@@ -81,7 +81,8 @@ void TrainerThread::Do(const PrepareJob& job) {
                                .data_fingerprint = agreement->data_fingerprint,
                                .summary = agreement->summary,
                                .position = position,
-                               .shards = progress.held_shards});
+                               .shards = progress.held_shards,
+                               .data = agreement->data});
   } else {
     on_event_(agent::TrainerPrepareFailed{.generation = assignment.generation,
                                           .status = agreement.status(),

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/transport/cancel_token.h"
+#include "ringmaster/v1/data_identity.pb.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_config.h"
 
@@ -37,6 +38,8 @@ class Dataset {
   // Hash of the contents, wherever they are stored: equal data is equal,
   // different data is different (64 bits).
   virtual uint64_t fingerprint() const = 0;
+  // The files that it was read from; without parts if there were none.
+  virtual v1::DataIdentity identity() const { return {}; }
 
   // Makes `batch` hold the samples `ids`, in that order.
   //   INVALID_ARGUMENT  an id outside [0, size), more ids than the batch has

@@ -10,6 +10,7 @@
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "worker/data/content_hash.h"
+#include "worker/data/data_identity.h"
 #include "worker/data/idx_file.h"
 #include "worker/data/sample_index.h"
 
@@ -20,6 +21,7 @@ namespace {
 struct LabelledImages {
   IdxImages images;
   std::vector<uint8_t> labels;
+  std::vector<HashedFile> files;  // the two
 };
 
 // The settings that a pair of files comes from.
@@ -29,6 +31,14 @@ struct Source {
   const std::string& images_path;
   const std::string& labels_path;
 };
+
+// Of the contents of a file, which may be compressed.
+HashedFile HashedOf(const std::string& path,
+                    const std::vector<uint8_t>& contents) {
+  ContentHash hash;
+  hash.Add(contents.data(), contents.size());
+  return {path, static_cast<int64_t>(contents.size()), hash.Digest()};
+}
 
 absl::StatusOr<LabelledImages> ReadPair(const Source& source,
                                         const DataConfig& config,
@@ -52,7 +62,10 @@ absl::StatusOr<LabelledImages> ReadPair(const Source& source,
                      labels->size(), " labels, but ", source.images_path,
                      " has ", images->count, " images"));
   }
-  return LabelledImages{*std::move(images), *std::move(labels)};
+  std::vector<HashedFile> files = {HashedOf(source.images_path, images->pixels),
+                                   HashedOf(source.labels_path, *labels)};
+  return LabelledImages{*std::move(images), *std::move(labels),
+                        std::move(files)};
 }
 
 // The valid ones of records [begin, end).
@@ -94,7 +107,9 @@ class ImageDataset final : public Dataset {
         training_(std::move(training)),
         held_out_(std::move(held_out)) {
     ContentHash hash;
+    std::vector<HashedFile> files;
     for (const auto& pair : records_) {
+      files.insert(files.end(), pair->files.begin(), pair->files.end());
       const int64_t sizes[] = {pair->images.count, pair->images.height,
                                pair->images.width};
       hash.Add(sizes, sizeof(sizes));
@@ -102,6 +117,7 @@ class ImageDataset final : public Dataset {
       hash.Add(pair->labels.data(), pair->labels.size());
     }
     fingerprint_ = hash.Digest();
+    identity_ = IdentityOf(files);
   }
 
   int64_t size(Split split) const override {
@@ -112,6 +128,7 @@ class ImageDataset final : public Dataset {
     return training_.index.skipped() + held_out_.index.skipped();
   }
   uint64_t fingerprint() const override { return fingerprint_; }
+  v1::DataIdentity identity() const override { return identity_; }
 
   absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
                          Batch& batch) const override {
@@ -139,6 +156,7 @@ class ImageDataset final : public Dataset {
   Part training_;  // of records_, as the next
   Part held_out_;
   uint64_t fingerprint_ = 0;
+  v1::DataIdentity identity_;
 };
 
 }  // namespace

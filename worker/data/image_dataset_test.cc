@@ -181,6 +181,22 @@ TEST_F(ImageDatasetTest, FingerprintIsOfTheContents) {
   EXPECT_NE(Make(config)->fingerprint(), base);
 }
 
+// Of the contents: a host may have them compressed.
+TEST_F(ImageDatasetTest, IdentityHasImagesAndLabels) {
+  DataConfig config = Config();
+  const v1::DataIdentity base = Make(config)->identity();
+  ASSERT_EQ(base.parts_size(), 2);
+  EXPECT_EQ(base.parts(0).first_file(), config.path);
+  EXPECT_EQ(base.parts(0).size_bytes(), 10);
+  EXPECT_EQ(base.parts(1).size_bytes(), 5);
+  config.path = directory_.Write("compressed",
+                                 Gzip(IdxImagesFile(5, 1, 2, "aAbBcCdDeE")));
+  config.labels_path = Labels("other", "\1\1\1\1\1");
+  const v1::DataIdentity other = Make(config)->identity();
+  EXPECT_EQ(other.parts(0).hash(), base.parts(0).hash());
+  EXPECT_NE(other.parts(1).hash(), base.parts(1).hash());
+}
+
 TEST_F(ImageDatasetTest, ReadingEndsWhenItIsCancelled) {
   CancelToken cancel;
   cancel.Cancel("halted");

@@ -17,6 +17,7 @@
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
 #include "worker/data/bpe_tokenizer.h"
+#include "worker/data/content_hash.h"
 #include "worker/data/data_file.h"
 #include "worker/data/list_files.h"
 #include "worker/data/window_dataset.h"
@@ -41,25 +42,33 @@ class FileJoiner {
   absl::Status Append(const fs::path& path) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd.is_open()) return Error(path, errno);
+    ContentHash hash;
+    const size_t begin = bytes_.size();
     while (true) {
       RETURN_IF_ERROR(CheckNotCancelled(cancel_));
       const ssize_t count = read(fd.get(), piece_.data(), piece_.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return Error(path, errno);
-      if (count == 0) return absl::OkStatus();
+      if (count == 0) break;
       if (static_cast<int64_t>(bytes_.size()) + count > config_.max_bytes) {
         return absl::InvalidArgumentError(absl::StrCat(
             "data.path: ", config_.path, " holds more than data.max_bytes = ",
             config_.max_bytes, " bytes; raise the limit or name less data"));
       }
       bytes_.insert(bytes_.end(), piece_.begin(), piece_.begin() + count);
+      hash.Add(piece_.data(), static_cast<size_t>(count));
     }
+    files_.push_back({path.string(),
+                      static_cast<int64_t>(bytes_.size() - begin),
+                      hash.Digest()});
+    return absl::OkStatus();
   }
 
   std::vector<uint8_t> TakeBytes() {
     bytes_.shrink_to_fit();
     return std::move(bytes_);
   }
+  std::vector<HashedFile> TakeFiles() { return std::move(files_); }
 
  private:
   static absl::Status Error(const fs::path& path, int error) {
@@ -70,25 +79,27 @@ class FileJoiner {
   const CancelToken* const cancel_;
   std::vector<uint8_t> piece_;  // of a file, as read
   std::vector<uint8_t> bytes_;
+  std::vector<HashedFile> files_;
 };
 
-// The data set of `tokens`, which it keeps.
+// The data set of `tokens`, which it keeps; they were made from `sources`.
 template <typename T>
-absl::StatusOr<std::unique_ptr<Dataset>> FromTokens(const DataConfig& config,
-                                                    const std::string& unit,
-                                                    std::vector<T> tokens,
-                                                    const CancelToken* cancel) {
+absl::StatusOr<std::unique_ptr<Dataset>> FromTokens(
+    const DataConfig& config, const std::string& unit, std::vector<T> tokens,
+    std::vector<HashedFile> sources, const CancelToken* cancel) {
   auto owner = std::make_shared<const std::vector<T>>(std::move(tokens));
   TokenContents<T> contents;
   contents.training.push_back({config.path, *owner});
+  contents.sources = std::move(sources);
   contents.owner = std::move(owner);
   return CreateWindowDataset(config, unit, std::move(contents), cancel);
 }
 
 template <typename T>
 absl::StatusOr<std::unique_ptr<Dataset>> FromEncodedText(
-    const DataConfig& config, const BpeTokenizer& tokenizer,
-    std::vector<uint8_t> bytes, const CancelToken* cancel) {
+    const DataConfig& config, const BpeTokenizer& tokenizer, FileJoiner& joiner,
+    const CancelToken* cancel) {
+  std::vector<uint8_t> bytes = joiner.TakeBytes();
   std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                         bytes.size());
   std::vector<T> tokens;
@@ -101,7 +112,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> FromEncodedText(
   }
   tokens.shrink_to_fit();
   bytes = {};
-  return FromTokens(config, "tokens", std::move(tokens), cancel);
+  return FromTokens(config, "tokens", std::move(tokens), joiner.TakeFiles(),
+                    cancel);
 }
 
 // Loaded first: a wrong path should not be found out after a long read.
@@ -142,12 +154,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
   FileJoiner joiner(config, cancel);
   for (const fs::path& file : *files) RETURN_IF_ERROR(joiner.Append(file));
   if (tokenizer == nullptr)
-    return FromTokens(config, "bytes", joiner.TakeBytes(), cancel);
+    return FromTokens(config, "bytes", joiner.TakeBytes(), joiner.TakeFiles(),
+                      cancel);
   if (tokenizer->vocabulary() <= std::numeric_limits<uint16_t>::max() + 1)
-    return FromEncodedText<uint16_t>(config, *tokenizer, joiner.TakeBytes(),
-                                     cancel);
-  return FromEncodedText<int32_t>(config, *tokenizer, joiner.TakeBytes(),
-                                  cancel);
+    return FromEncodedText<uint16_t>(config, *tokenizer, joiner, cancel);
+  return FromEncodedText<int32_t>(config, *tokenizer, joiner, cancel);
 }
 
 }  // namespace ringmaster

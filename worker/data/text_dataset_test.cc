@@ -111,6 +111,19 @@ TEST_F(TextDatasetTest, FingerprintIsOfTheContentsNotOfThePath) {
   EXPECT_NE((*Open(Write("d.txt", "hello world ")))->fingerprint(), base);
 }
 
+TEST_F(TextDatasetTest, IdentityHasEachFile) {
+  Write("a", "AAAA");
+  Write("b", "BBBB");
+  const v1::DataIdentity base = (*Open(root_))->identity();
+  ASSERT_EQ(base.parts_size(), 2);
+  EXPECT_EQ(base.parts(1).first_file(), root_ / "b");
+  EXPECT_EQ(base.parts(1).size_bytes(), 4);
+  Write("b", "BBBC");
+  const v1::DataIdentity other = (*Open(root_))->identity();
+  EXPECT_EQ(other.parts(0).hash(), base.parts(0).hash());
+  EXPECT_NE(other.parts(1).hash(), base.parts(1).hash());
+}
+
 TEST_F(TextDatasetTest, ReadsAFileLargerThanOnePiece) {
   std::string contents((1 << 20) + 12345, 'x');
   contents.back() = 'y';

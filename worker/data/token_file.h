@@ -38,6 +38,9 @@ class TokenFile {
 
   void Expect(MappedFile::ReadOrder order) const { file_.Expect(order); }
   absl::Span<const uint16_t> tokens() const { return tokens_; }
+  int64_t size_bytes() const {
+    return static_cast<int64_t>(file_.bytes().size());
+  }
 
  private:
   TokenFile(MappedFile file, absl::Span<const uint16_t> tokens)

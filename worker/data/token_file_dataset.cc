@@ -55,8 +55,9 @@ absl::Status OpenFiles(const char* field, const std::vector<fs::path>& paths,
     absl::StatusOr<TokenFile> file = TokenFile::Open(path.string(), format);
     if (!file.ok()) return Annotate(file.status(), field);
     owned.push_back(*std::move(file));
-    files.push_back(
-        {absl::StrCat(field, ": ", path.string()), owned.back().tokens()});
+    files.push_back({absl::StrCat(field, ": ", path.string()),
+                     owned.back().tokens(), path.string(),
+                     owned.back().size_bytes()});
   }
   return absl::OkStatus();
 }

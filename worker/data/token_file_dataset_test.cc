@@ -79,6 +79,26 @@ TEST_F(TokenFileDatasetTest, EveryTokenIsATargetOnceAndTheTailIsLeftOut) {
   EXPECT_EQ(dataset->size(Split::kTrain), 3);
 }
 
+// Equal sizes do not make equal data, and the end of a file that is held out counts.
+TEST_F(TokenFileDatasetTest, IdentityTellsTheFilesApart) {
+  directory_.Write("data/a.bin", LlmCTokens(Range(0, 50)));
+  directory_.Write("data/b.bin", RawTokens(Range(0, 50)));
+  DataConfig config = Config(directory_.path() / "data");
+  config.eval_fraction = 0.2;
+  const v1::DataIdentity base = Make(config)->identity();
+  ASSERT_EQ(base.parts_size(), 2);
+  EXPECT_EQ(base.parts(0).first_file(), directory_.path() / "data/a.bin");
+  EXPECT_EQ(base.parts(0).size_bytes(), 1024 + 100);
+  EXPECT_EQ(base.parts(1).size_bytes(), 100);
+  std::vector<uint16_t> tokens = Range(0, 50);
+  tokens.back() = 0;
+  directory_.Write("data/b.bin", RawTokens(tokens));
+  const v1::DataIdentity other = Make(config)->identity();
+  EXPECT_EQ(other.parts(0).hash(), base.parts(0).hash());
+  EXPECT_NE(other.parts(1).hash(), base.parts(1).hash());
+  EXPECT_EQ(other.parts(1).size_bytes(), 100);
+}
+
 TEST_F(TokenFileDatasetTest, OneTargetMeansAWindowAtEveryToken) {
   DataConfig config = Config(directory_.Write("a.bin", RawTokens(Range(0, 6))));
   config.shape = {.tokens = 3};

@@ -22,6 +22,7 @@ struct Run {
   std::string file;
   int64_t offset = 0;  // of the first token in the file
   absl::Span<const T> tokens;
+  size_t number = 0;  // of the file, in the order of reading
 };
 
 int64_t RecordsIn(const SampleShape& shape, int64_t tokens) {
@@ -108,10 +109,12 @@ absl::Status CheckPiece(const DataConfig& config, size_t number, size_t begin,
   return absl::OkStatus();
 }
 
-// Checks and hashes a part's tokens, in one pass over them.
+// Checks and hashes a part's tokens, in one pass over them. `file_hashes` has one for
+// each file, or none.
 template <typename T>
 absl::Status ReadPart(const DataConfig& config, const CancelToken* cancel,
-                      Part<T>& part, ContentHash& hash) {
+                      Part<T>& part, ContentHash& hash,
+                      std::vector<ContentHash>& file_hashes) {
   for (size_t number = 0; number < part.runs.size(); ++number) {
     const absl::Span<const T> tokens = part.runs[number].tokens;
     for (size_t begin = 0; begin < tokens.size(); begin += kPieceTokens) {
@@ -119,6 +122,9 @@ absl::Status ReadPart(const DataConfig& config, const CancelToken* cancel,
       const size_t count = std::min(kPieceTokens, tokens.size() - begin);
       RETURN_IF_ERROR(CheckPiece(config, number, begin, count, part));
       hash.Add(tokens.data() + begin, count * sizeof(T));
+      if (file_hashes.empty()) continue;
+      file_hashes[part.runs[number].number].Add(tokens.data() + begin,
+                                                count * sizeof(T));
     }
   }
   return absl::OkStatus();
@@ -135,17 +141,19 @@ void SplitRuns(const TokenContents<T>& contents, double eval_fraction,
   int64_t left = total;  // tokens for training, from here on
   if (contents.evaluation.empty())
     left -= static_cast<int64_t>(static_cast<double>(total) * eval_fraction);
+  size_t number = 0;
   for (const auto& file : contents.training) {
     const auto size = static_cast<int64_t>(file.tokens.size());
     const int64_t own = std::min(left, size);
     left -= own;
     if (own > 0)
-      training.push_back({file.name, 0, file.tokens.subspan(0, own)});
+      training.push_back({file.name, 0, file.tokens.subspan(0, own), number});
     if (own < size)
-      held_out.push_back({file.name, own, file.tokens.subspan(own)});
+      held_out.push_back({file.name, own, file.tokens.subspan(own), number});
+    ++number;
   }
   for (const auto& file : contents.evaluation)
-    held_out.push_back({file.name, 0, file.tokens});
+    held_out.push_back({file.name, 0, file.tokens, number++});
 }
 
 template <typename T>
@@ -160,11 +168,13 @@ template <typename T>
 class WindowDataset final : public Dataset {
  public:
   WindowDataset(const SampleShape& shape, Part<T> training, Part<T> held_out,
-                uint64_t fingerprint, std::shared_ptr<const void> owner)
+                uint64_t fingerprint, v1::DataIdentity identity,
+                std::shared_ptr<const void> owner)
       : shape_(shape),
         training_(std::move(training)),
         held_out_(std::move(held_out)),
         fingerprint_(fingerprint),
+        identity_(std::move(identity)),
         owner_(std::move(owner)) {}
 
   int64_t size(Split split) const override {
@@ -175,6 +185,7 @@ class WindowDataset final : public Dataset {
     return training_.index.skipped() + held_out_.index.skipped();
   }
   uint64_t fingerprint() const override { return fingerprint_; }
+  v1::DataIdentity identity() const override { return identity_; }
 
   absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
                          Batch& batch) const override {
@@ -200,6 +211,7 @@ class WindowDataset final : public Dataset {
   Part<T> training_;
   Part<T> held_out_;
   uint64_t fingerprint_;
+  v1::DataIdentity identity_;
   std::shared_ptr<const void> owner_;
 };
 
@@ -215,6 +227,19 @@ uint64_t Fingerprint(const TokenContents<T>& contents, ContentHash& hash) {
     hash.Add(&count, sizeof(count));
   }
   return hash.Digest();
+}
+
+template <typename T>
+std::vector<HashedFile> HashedFiles(const TokenContents<T>& contents,
+                                    const std::vector<ContentHash>& hashes) {
+  std::vector<HashedFile> files;
+  for (const auto* part : {&contents.training, &contents.evaluation}) {
+    for (const auto& file : *part) {
+      files.push_back(
+          {file.path, file.size_bytes, hashes[files.size()].Digest()});
+    }
+  }
+  return files;
 }
 
 template <typename T>
@@ -252,13 +277,19 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateWindowDataset(
   Part<T> held_out(config.shape, std::move(held_out_runs));
 
   ContentHash hash;
-  RETURN_IF_ERROR(ReadPart(config, cancel, training, hash));
-  RETURN_IF_ERROR(ReadPart(config, cancel, held_out, hash));
+  std::vector<ContentHash> file_hashes(contents.sources.empty()
+                                           ? contents.training.size() +
+                                                 contents.evaluation.size()
+                                           : 0);
+  RETURN_IF_ERROR(ReadPart(config, cancel, training, hash, file_hashes));
+  RETURN_IF_ERROR(ReadPart(config, cancel, held_out, hash, file_hashes));
   RETURN_IF_ERROR(CheckHasSamples(config, unit, held_out_tokens, training));
   const uint64_t fingerprint = Fingerprint(contents, hash);
-  return std::make_unique<WindowDataset<T>>(config.shape, std::move(training),
-                                            std::move(held_out), fingerprint,
-                                            std::move(contents.owner));
+  return std::make_unique<WindowDataset<T>>(
+      config.shape, std::move(training), std::move(held_out), fingerprint,
+      IdentityOf(contents.sources.empty() ? HashedFiles(contents, file_hashes)
+                                          : contents.sources),
+      std::move(contents.owner));
 }
 
 template absl::StatusOr<std::unique_ptr<Dataset>> CreateWindowDataset(

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/transport/cancel_token.h"
+#include "worker/data/data_identity.h"
 #include "worker/data/dataset.h"
 
 namespace ringmaster {
@@ -24,12 +25,17 @@ namespace ringmaster {
 template <typename T>  // uint8_t, uint16_t or int32_t, not negative
 struct TokenContents {
   struct File {
-    std::string name;
+    std::string name;  // as errors call it
     absl::Span<const T> tokens;
+    std::string path = "";
+    int64_t size_bytes = 0;
   };
   std::vector<File> training;
   // Without it, the last eval_fraction of all training tokens is held out.
   std::vector<File> evaluation;
+  // The files that the tokens were made from, if they are not those above, whose
+  // contents are hashed as they are read.
+  std::vector<HashedFile> sources;
   // Keeps the tokens alive.
   std::shared_ptr<const void> owner;
 };

@@ -34,6 +34,7 @@
 #include "common/protocol/no_figures.h"
 #include "common/trace/trace.h"
 #include "common/transport/frame.h"
+#include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/figures.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "worker/collective/algorithm.h"
@@ -86,6 +87,7 @@ struct PlanAgreement {
   uint64_t plan_hash = 0;
   uint64_t data_fingerprint = 0;
   std::string summary;  // the plan and the data in words, one line
+  v1::DataIdentity data = {};
 };
 
 // The parts of a step's time, as measured; see ringmaster.v1.PhaseDurations.

@@ -338,6 +338,23 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
       .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank())};
 }
 
+// As many parts as there may be, see DataIdentity.
+constexpr int kMaxDataParts = 64;
+constexpr size_t kMaxDataPath = 1024;
+
+v1::DataIdentity DataOf(const v1::DataIdentity& data) {
+  v1::DataIdentity bounded;
+  for (const v1::DataPart& part : data.parts()) {
+    if (bounded.parts_size() == kMaxDataParts) break;
+    v1::DataPart& added = *bounded.add_parts();
+    added.set_first_file(BoundedText(part.first_file(), kMaxDataPath));
+    added.set_files(part.files());
+    added.set_size_bytes(part.size_bytes());
+    added.set_hash(part.hash());
+  }
+  return bounded;
+}
+
 absl::StatusOr<EventBody> ParsePrepared(SessionId session,
                                         const v1::Prepared& prepared) {
   Checks checks("prepared");
@@ -347,7 +364,8 @@ absl::StatusOr<EventBody> ParsePrepared(SessionId session,
                           .generation = prepared.generation(),
                           .plan_hash = prepared.plan_hash(),
                           .data_fingerprint = prepared.data_fingerprint(),
-                          .summary = BoundedText(prepared.summary())};
+                          .summary = BoundedText(prepared.summary()),
+                          .data = DataOf(prepared.data())};
 }
 
 absl::StatusOr<EventBody> ParseHalted(SessionId session,

@@ -532,6 +532,29 @@ TEST(SessionMessageTest, UnknownPhaseIsNoViolation) {
   EXPECT_EQ(std::get<BeatReceived>(*event).phase, v1::PHASE_UNSPECIFIED);
 }
 
+TEST(SessionMessageTest, DataOfAWorkerAreBounded) {
+  v1::SessionRequest request;
+  request.mutable_prepared()->set_generation(1);
+  const auto data = [&request] {
+    return std::get<PreparedReceived>(*ParseSessionMessage(9, request, ""))
+        .data;
+  };
+  EXPECT_EQ(data().parts_size(), 0) << "as from release 0.1";
+  for (int i = 0; i < 100; ++i) {
+    v1::DataPart& part =
+        *request.mutable_prepared()->mutable_data()->add_parts();
+    part.set_first_file(std::string(5000, 'x'));
+    part.set_files(3);
+    part.set_size_bytes(100 + i);
+    part.set_hash(7);
+  }
+  ASSERT_EQ(data().parts_size(), 64);
+  EXPECT_EQ(data().parts(63).first_file().size(), 1024u);
+  EXPECT_EQ(data().parts(63).files(), 3);
+  EXPECT_EQ(data().parts(63).size_bytes(), 163);
+  EXPECT_EQ(data().parts(63).hash(), 7u);
+}
+
 TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   v1::SessionRequest request;
   request.mutable_prepared()->set_generation(1);

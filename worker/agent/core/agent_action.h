@@ -47,6 +47,7 @@ struct SendPrepared {
   uint64_t plan_hash = 0;
   uint64_t data_fingerprint = 0;
   std::string summary;
+  v1::DataIdentity data = {};
 };
 struct SendHalted {
   int64_t generation = 0;

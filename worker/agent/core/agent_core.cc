@@ -69,7 +69,8 @@ void AgentCore::Report() {
   switch (state_) {
     case AgentState::kPrepared:
       Send(SendPrepared{generation_, prepared_.plan_hash,
-                        prepared_.data_fingerprint, prepared_.summary});
+                        prepared_.data_fingerprint, prepared_.summary,
+                        prepared_.data});
       break;
     case AgentState::kPaused:
       ReportPaused();

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
+#include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/log.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
@@ -142,6 +143,7 @@ struct TrainerPrepared {
   // The shards of a job's parameters that the trainer holds, as of the resume
   // step.
   std::vector<HeldShard> shards = {};
+  v1::DataIdentity data = {};
 };
 
 struct TrainerPrepareFailed {

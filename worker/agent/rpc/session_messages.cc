@@ -487,6 +487,7 @@ v1::SessionRequest ToMessage(const agent::SendPrepared& send) {
   message.set_plan_hash(send.plan_hash);
   message.set_data_fingerprint(send.data_fingerprint);
   message.set_summary(send.summary);
+  *message.mutable_data() = send.data;
   return request;
 }
 

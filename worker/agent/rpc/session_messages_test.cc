@@ -152,6 +152,18 @@ TEST(SessionMessagesTest, RefusesShardsThatMakeNoSense) {
               HasSubstr("0 shards on 2 hosts"));
 }
 
+TEST(SessionMessagesTest, PreparedTellsPlanAndData) {
+  agent::SendPrepared prepared{7, 11, 22, "plan and data"};
+  prepared.data.add_parts()->set_first_file("/data/a");
+  const v1::Prepared message = ToMessage(prepared).prepared();
+  EXPECT_EQ(message.generation(), 7);
+  EXPECT_EQ(message.plan_hash(), 11u);
+  EXPECT_EQ(message.data_fingerprint(), 22u);
+  EXPECT_EQ(message.summary(), "plan and data");
+  ASSERT_EQ(message.data().parts_size(), 1);
+  EXPECT_EQ(message.data().parts(0).first_file(), "/data/a");
+}
+
 TEST(SessionMessagesTest, HaltedTellsWhatIsHeld) {
   const v1::SessionRequest request =
       ToMessage(agent::SendHalted{7, {3, 4}, {{0, 3}, {5, 4}}});

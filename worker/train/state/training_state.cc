@@ -357,6 +357,7 @@ PlanAgreement TrainingState::Agreement() const {
   PlanAgreement agreement;
   agreement.plan_hash = plan_->hash();
   agreement.data_fingerprint = dataset_->fingerprint();
+  agreement.data = dataset_->identity();
   agreement.summary = absl::StrFormat(
       "plan %016x (%s, %d parameters, %d buckets, global batch %d, seed %d), "
       "data %016x (%s, %d samples, %d held out)",

@@ -111,8 +111,60 @@ std::string_view WhatDiffers(const PreparedAnswer& mine,
   return mine.plan_hash != theirs.plan_hash ? "the plan" : "the data";
 }
 
+bool AreAlike(const v1::DataPart& mine, const v1::DataPart& theirs) {
+  return mine.files() == theirs.files() &&
+         mine.size_bytes() == theirs.size_bytes() &&
+         mine.hash() == theirs.hash();
+}
+
+// The part `index` of `mine`, which `theirs` does not have alike, and the size of all.
+std::string DataText(const v1::DataIdentity& mine,
+                     const v1::DataIdentity& theirs, int index) {
+  int64_t files = 0;
+  int64_t size_bytes = 0;
+  for (const v1::DataPart& part : mine.parts()) {
+    files += part.files();
+    size_bytes += part.size_bytes();
+  }
+  std::string text = "no such file";
+  if (index < mine.parts_size()) {
+    const v1::DataPart& part = mine.parts(index);
+    text = part.first_file();
+    if (part.files() > 1)
+      absl::StrAppend(&text, " and the next ", part.files() - 1, " files");
+    absl::StrAppend(&text, ", ", part.size_bytes(), " bytes");
+    if (index < theirs.parts_size() &&
+        part.size_bytes() == theirs.parts(index).size_bytes()) {
+      absl::StrAppend(&text, ", hash ",
+                      absl::Hex(part.hash(), absl::kZeroPad16));
+    }
+  }
+  absl::StrAppend(&text, " (", size_bytes, " bytes in ", files,
+                  files == 1 ? " file)" : " files)");
+  return text;
+}
+
+// The first part of `mine` that differs from that of `theirs`; empty if no part does, or
+// one of them did not tell.
+std::string FirstDifference(const v1::DataIdentity& mine,
+                            const v1::DataIdentity& theirs) {
+  if (mine.parts().empty() || theirs.parts().empty()) return "";
+  const int count = std::max(mine.parts_size(), theirs.parts_size());
+  for (int i = 0; i < count; ++i) {
+    if (i >= mine.parts_size() || i >= theirs.parts_size() ||
+        !AreAlike(mine.parts(i), theirs.parts(i))) {
+      return DataText(mine, theirs, i);
+    }
+  }
+  return "";
+}
+
 std::string PreparedText(const PreparedAnswer& mine,
                          const PreparedAnswer& theirs) {
+  if (mine.plan_hash == theirs.plan_hash) {
+    std::string text = FirstDifference(mine.data, theirs.data);
+    if (!text.empty()) return text;
+  }
   if (mine.summary != theirs.summary) {
     return WordsOnlyIn(mine.summary, theirs.summary);
   }

@@ -121,6 +121,51 @@ TEST(VerdictTest, WordsOnlyInShowsWhatDiffers) {
   EXPECT_EQ(WordsOnlyIn("", ""), "");
 }
 
+v1::DataIdentity DataOf(
+    const std::vector<std::pair<int64_t, uint64_t>>& sizes_and_hashes) {
+  v1::DataIdentity data;
+  for (const auto& [size_bytes, hash] : sizes_and_hashes) {
+    v1::DataPart& part = *data.add_parts();
+    part.set_first_file("/data/" + std::to_string(data.parts_size()));
+    part.set_files(1);
+    part.set_size_bytes(size_bytes);
+    part.set_hash(hash);
+  }
+  return data;
+}
+
+std::string DataDifference(const v1::DataIdentity& mine,
+                           const v1::DataIdentity& theirs) {
+  return DifferenceText({1, 7, "data=7", mine}, {1, 8, "data=8", theirs}, "w0");
+}
+
+TEST(VerdictTest, OtherDataNameTheFirstFileAndTheSizes) {
+  const v1::DataIdentity data = DataOf({{10, 1}, {20, 2}, {30, 3}});
+  EXPECT_EQ(DataDifference(data, DataOf({{10, 1}, {25, 4}, {35, 5}})),
+            "the data differs from that of w0: /data/2, 20 bytes (60 bytes in "
+            "3 files) against /data/2, 25 bytes (70 bytes in 3 files)");
+  EXPECT_EQ(DataDifference(data, DataOf({{10, 1}, {20, 4}, {30, 3}})),
+            "the data differs from that of w0: /data/2, 20 bytes, hash "
+            "0000000000000002 (60 bytes in 3 files) against /data/2, 20 bytes, "
+            "hash 0000000000000004 (60 bytes in 3 files)");
+  EXPECT_EQ(DataDifference(DataOf({{10, 1}}), data),
+            "the data differs from that of w0: no such file (10 bytes in 1 "
+            "file) against /data/2, 20 bytes (60 bytes in 3 files)");
+  v1::DataIdentity many = data;
+  many.mutable_parts(2)->set_files(5);
+  EXPECT_THAT(DataDifference(many, data),
+              HasSubstr("/data/3 and the next 4 files, 30 bytes, hash"));
+}
+
+// As from release 0.1, and where the tokenizer differs.
+TEST(VerdictTest, DataWithoutDifferentFilesAreToldByTheirSummary) {
+  const v1::DataIdentity data = DataOf({{10, 1}});
+  for (const v1::DataIdentity& other : {v1::DataIdentity(), data}) {
+    EXPECT_EQ(DataDifference(data, other),
+              "the data differs from that of w0: data=7 against data=8");
+  }
+}
+
 TEST(VerdictTest, AgreementNeedsEveryMemberThatIsLeft) {
   Job job = JobWithPlans({1, 1, 2});
   EXPECT_EQ(PreparedAgreement(job), Agreement::kDifferent);

@@ -561,8 +561,9 @@ void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
     return;
   }
   if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
-  member->prepared = PreparedAnswer{
-      prepared.plan_hash, prepared.data_fingerprint, prepared.summary};
+  member->prepared =
+      PreparedAnswer{prepared.plan_hash, prepared.data_fingerprint,
+                     prepared.summary, prepared.data};
   job->last_progress = turn.now;
   SetMessage(turn, *job,
              absl::StrCat(PreparedCount(*job), " of ", job->members.size(),

@@ -141,7 +141,7 @@ bool Rehearse(Turn& turn, Job& job, const std::vector<const Worker*>& joining) {
 void OnRehearsed(Turn& turn, Job& job, Worker& worker,
                  const PreparedReceived& prepared) {
   const PreparedAnswer answer{prepared.plan_hash, prepared.data_fingerprint,
-                              prepared.summary};
+                              prepared.summary, prepared.data};
   const std::string difference =
       job.agreed.has_value()
           ? DifferenceText(answer, *job.agreed, "the members")

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
@@ -120,6 +121,8 @@ struct PreparedReceived {
   uint64_t data_fingerprint = 0;
   // Words like "parameters=12345"; those that differ between ranks are shown.
   std::string summary;
+  // Its files; without parts if the worker did not tell.
+  v1::DataIdentity data = {};
 };
 
 struct HaltedReceived {

@@ -20,6 +20,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "common/protocol/no_figures.h"
+#include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/frame_integrity.pb.h"
 #include "server/coordinator/core/faults/link_faults.h"
 #include "server/coordinator/core/faults/progress_model.h"
@@ -104,6 +105,7 @@ struct PreparedAnswer {
   uint64_t plan_hash = 0;
   uint64_t data_fingerprint = 0;
   std::string summary;
+  v1::DataIdentity data = {};
 };
 
 struct HaltedAnswer {
