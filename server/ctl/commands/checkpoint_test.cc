@@ -16,9 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/ctl/commands/command_line.h"
-#include "server/ctl/terminal/console.h"
-#include "server/ctl/terminal/interrupts.h"
+#include "server/ctl/commands/testing/ctl_test.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/export_model.h"
@@ -37,34 +35,14 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Before main, and so before any thread.
-const bool kIsBlocked = [] {
-  Interrupts::Block();
-  return true;
-}();
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string error;
-};
-
-Outcome RunCtl(std::vector<std::string> args) {
-  EXPECT_TRUE(kIsBlocked);
+Outcome RunCheckpoint(std::vector<std::string> args) {
   args.insert(args.begin(), "checkpoint");
-  FakeConsole console;
-  const int code = RunCommandLine(args, console, Clock::Real());
-  return {code, console.out, console.error};
+  return RunCtl(args);
 }
 
 void ExpectError(const std::vector<std::string>& args, ExitCode code,
                  const std::string& text) {
-  const Outcome outcome = RunCtl(args);
-  EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.error;
-  EXPECT_THAT(outcome.error, AllOf(StartsWith("error: "), HasSubstr(text)));
-  EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1)
-      << outcome.error;
-  EXPECT_THAT(outcome.out, IsEmpty());
+  ExpectError(RunCheckpoint(args), code, text);
 }
 
 std::vector<std::string> LinesOf(const std::string& text) {
@@ -113,7 +91,7 @@ TEST_F(CheckpointCommandTest, ListsTheNewestFirst) {
   fs::create_directory(left);
   WriteFile(left + "/model.safetensors", "12345");
 
-  const Outcome outcome = RunCtl({"ls", directory_});
+  const Outcome outcome = RunCheckpoint({"ls", directory_});
   EXPECT_EQ(outcome.code, 0) << outcome.error;
   EXPECT_THAT(
       LinesOf(outcome.out),
@@ -136,16 +114,16 @@ TEST_F(CheckpointCommandTest, TellsLeftoversFromWork) {
   {
     auto staging = StagingDirectory::Create(directory_, 7);
     ASSERT_TRUE(staging.ok());
-    EXPECT_THAT(RunCtl({"ls", directory_}).out,
+    EXPECT_THAT(RunCheckpoint({"ls", directory_}).out,
                 AllOf(StartsWith("no checkpoints in " + directory_ + "\n"),
                       HasSubstr("being written")));
     left = fs::path(staging->File("x")).parent_path();
   }
   // As its writer leaves it that dies.
   fs::create_directory(left);
-  EXPECT_THAT(RunCtl({"ls", directory_}).out, HasSubstr("a leftover"));
-  const auto json =
-      nlohmann::json::parse(RunCtl({"ls", directory_, "-o", "json"}).out);
+  EXPECT_THAT(RunCheckpoint({"ls", directory_}).out, HasSubstr("a leftover"));
+  const auto json = nlohmann::json::parse(
+      RunCheckpoint({"ls", directory_, "-o", "json"}).out);
   EXPECT_EQ(json["checkpoints"].size(), 0u);
   EXPECT_EQ(json["unfinished"][0]["is_abandoned"], true);
   EXPECT_EQ(json["unfinished"][0]["path"], left);
@@ -155,16 +133,16 @@ TEST_F(CheckpointCommandTest, TellsLeftoversFromWork) {
 TEST_F(CheckpointCommandTest, VerifiesEveryByte) {
   const std::string first = Write(10);
   Write(20);
-  const Outcome one = RunCtl({"verify", first + "/"});
+  const Outcome one = RunCheckpoint({"verify", first + "/"});
   EXPECT_EQ(one.code, 0) << one.error;
   EXPECT_THAT(LinesOf(one.out), ElementsAre(HasSubstr("is whole (")));
-  const Outcome all = RunCtl({"verify", directory_});
+  const Outcome all = RunCheckpoint({"verify", directory_});
   EXPECT_EQ(all.code, 0) << all.error;
   EXPECT_THAT(LinesOf(all.out), ElementsAre(HasSubstr("are whole: 2 (")));
 
   FlipByte(first + "/model.safetensors", 100);
   fs::remove(first + "/optimizer.safetensors");
-  const Outcome damaged = RunCtl({"verify", directory_});
+  const Outcome damaged = RunCheckpoint({"verify", directory_});
   EXPECT_EQ(damaged.code, static_cast<int>(ExitCode::kCheckpointCorrupt));
   EXPECT_THAT(
       LinesOf(damaged.out),
@@ -176,38 +154,39 @@ TEST_F(CheckpointCommandTest, VerifiesEveryByte) {
   EXPECT_THAT(damaged.error, IsEmpty());
   // Sizes do not show the changed byte.
   WriteFile(first + "/optimizer.safetensors", "");
-  EXPECT_EQ(RunCtl({"ls", directory_}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"ls", directory_}).code, 0);
 }
 
 TEST_F(CheckpointCommandTest, UnreadableIsNotDamaged) {
   const std::string path = Write(10);
   MakeUnreadable(path + "/model.safetensors");
-  const Outcome outcome = RunCtl({"verify", path});
+  const Outcome outcome = RunCheckpoint({"verify", path});
   EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kUnreadable));
   EXPECT_THAT(LinesOf(outcome.out),
               ElementsAre(StartsWith("unreadable: cannot open " + path)));
   // Damage is the worse.
   fs::remove(path + "/optimizer.safetensors");
-  EXPECT_EQ(RunCtl({"verify", path}).code,
+  EXPECT_EQ(RunCheckpoint({"verify", path}).code,
             static_cast<int>(ExitCode::kCheckpointCorrupt));
 }
 
 TEST_F(CheckpointCommandTest, ADamagedManifestIsDamage) {
   const std::string path = Write(10);
   FlipByte(path + "/checkpoint.json", 30);
-  const Outcome outcome = RunCtl({"verify", path});
+  const Outcome outcome = RunCheckpoint({"verify", path});
   EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kCheckpointCorrupt));
   EXPECT_THAT(LinesOf(outcome.out),
               ElementsAre(StartsWith("damaged: " + path + "/checkpoint.json")));
   fs::remove(path + "/checkpoint.json");
-  EXPECT_THAT(RunCtl({"verify", path}).out, HasSubstr("no checkpoint.json"));
+  EXPECT_THAT(RunCheckpoint({"verify", path}).out,
+              HasSubstr("no checkpoint.json"));
 }
 
 TEST_F(CheckpointCommandTest, RemovesAllButTheNewestCompleteOne) {
   const std::string first = Write(10);
   const std::string second = Write(20);
   const std::string third = Write(30);
-  const Outcome removed = RunCtl({"rm", first + "/"});
+  const Outcome removed = RunCheckpoint({"rm", first + "/"});
   EXPECT_EQ(removed.code, 0) << removed.error;
   EXPECT_EQ(removed.out, "removed " + first + "/\n");
   EXPECT_THAT(NamesIn(directory_),
@@ -216,8 +195,8 @@ TEST_F(CheckpointCommandTest, RemovesAllButTheNewestCompleteOne) {
   // The third is of no use, so the second is what a job would start from.
   fs::remove(third + "/model.safetensors");
   ExpectError({"rm", second}, ExitCode::kUsage, "newest complete checkpoint");
-  EXPECT_EQ(RunCtl({"rm", third}).code, 0);
-  EXPECT_EQ(RunCtl({"rm", second, "--force"}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"rm", third}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"rm", second, "--force"}).code, 0);
   EXPECT_THAT(NamesIn(directory_), IsEmpty());
 }
 
@@ -227,7 +206,7 @@ TEST_F(CheckpointCommandTest, KeepsWhatMayBeWhole) {
   MakeUnreadable(unreadable + "/checkpoint.json");
   ExpectError({"rm", unreadable}, ExitCode::kUsage, "cannot be read now");
   Write(30);
-  EXPECT_EQ(RunCtl({"rm", unreadable}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"rm", unreadable}).code, 0);
 }
 
 TEST_F(CheckpointCommandTest, RemovesFromTheDirectoryThatItIsIn) {
@@ -235,7 +214,7 @@ TEST_F(CheckpointCommandTest, RemovesFromTheDirectoryThatItIsIn) {
   Write(20);
   const fs::path before = fs::current_path();
   fs::current_path(first);
-  EXPECT_EQ(RunCtl({"rm", "."}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"rm", "."}).code, 0);
   fs::current_path(directory_);
   ExpectError({"rm", "step-000000020"}, ExitCode::kUsage, "newest");
   fs::current_path(before);
@@ -246,14 +225,14 @@ TEST_F(CheckpointCommandTest, LatestIsTheCheckpointThatItPointsTo) {
   const std::string first = Write(10);
   const std::string second = Write(20);
   const std::string latest = directory_ + "/latest";
-  EXPECT_THAT(LinesOf(RunCtl({"ls", latest}).out),
+  EXPECT_THAT(LinesOf(RunCheckpoint({"ls", latest}).out),
               ElementsAre(HasSubstr("STEP"),
                           AllOf(HasSubstr(" 20"), HasSubstr("complete"))));
-  EXPECT_THAT(RunCtl({"verify", latest + "/"}).out,
+  EXPECT_THAT(RunCheckpoint({"verify", latest + "/"}).out,
               StartsWith(second + " is whole"));
   ExpectError({"rm", latest}, ExitCode::kUsage,
               second + " is the newest complete checkpoint");
-  const Outcome removed = RunCtl({"rm", latest, "--force"});
+  const Outcome removed = RunCheckpoint({"rm", latest, "--force"});
   EXPECT_EQ(removed.out, "removed " + second + "\n") << removed.error;
   EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000010"));
   EXPECT_EQ(fs::read_symlink(latest), "step-000000010");
@@ -287,7 +266,7 @@ TEST_F(CheckpointCommandTest, RefusesWhatIsNoCheckpoint) {
               "names such as step-000000120");
   fs::create_directory(nowhere);
   ExpectError({"rm", nowhere}, ExitCode::kUsage, "it has no checkpoint.json");
-  EXPECT_EQ(RunCtl({"rm", nowhere, "--force"}).code, 0);
+  EXPECT_EQ(RunCheckpoint({"rm", nowhere, "--force"}).code, 0);
   fs::rename(Write(10), directory_ + "/copy");
   ExpectError({"ls", directory_ + "/copy"}, ExitCode::kUsage,
               "is a checkpoint; give the directory ");
@@ -315,7 +294,7 @@ TEST_F(ExportTest, WritesTheModelInEachType) {
        {std::tuple("float32", "F32", 4), std::tuple("bfloat16", "BF16", 2),
         std::tuple("float16", "F16", 2)}) {
     SCOPED_TRACE(dtype);
-    const Outcome outcome = RunCtl(
+    const Outcome outcome = RunCheckpoint(
         {"export", path, "--out", out_ + "/", absl::StrCat("--dtype=", dtype)});
     EXPECT_EQ(outcome.code, 0) << outcome.error;
     EXPECT_THAT(outcome.out, StartsWith("exported " + out_));
@@ -359,7 +338,8 @@ TEST_F(ExportTest, CopiesTheTokenizerAsFarAsItCanBeRead) {
       FindCompanions(job + "/my-vocabulary", job + "/my-merges", job);
   const auto written = WriteCheckpoint(directory_, contents);
   ASSERT_TRUE(written.ok()) << written.status();
-  const Outcome outcome = RunCtl({"export", written->path, "--out=" + out_});
+  const Outcome outcome =
+      RunCheckpoint({"export", written->path, "--out=" + out_});
   EXPECT_EQ(outcome.code, 0) << outcome.error;
   EXPECT_THAT(LinesOf(outcome.out),
               ElementsAre(StartsWith("exported "),
@@ -420,7 +400,7 @@ TEST_F(CheckpointCommandTest, TheJsonIsDocumented) {
   std::set<std::string> names;
   const auto run = [&](std::vector<std::string> args) {
     args.insert(args.end(), {"-o", "json"});
-    const auto json = nlohmann::json::parse(RunCtl(args).out);
+    const auto json = nlohmann::json::parse(RunCheckpoint(args).out);
     AddNames(json, names);
     return json;
   };

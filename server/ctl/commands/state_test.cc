@@ -13,9 +13,7 @@
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
-#include "server/ctl/commands/command_line.h"
-#include "server/ctl/terminal/console.h"
-#include "server/ctl/terminal/interrupts.h"
+#include "server/ctl/commands/testing/ctl_test.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -26,27 +24,11 @@ using coordinator::Journal;
 using coordinator::OneOfEach;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Before main, and so before any thread.
-const bool kIsBlocked = [] {
-  Interrupts::Block();
-  return true;
-}();
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string error;
-};
-
-Outcome RunCtl(std::vector<std::string> args) {
-  EXPECT_TRUE(kIsBlocked);
+Outcome RunState(std::vector<std::string> args) {
   args.insert(args.begin(), "state");
-  FakeConsole console;
-  const int code = RunCommandLine(args, console, Clock::Real());
-  return {code, console.out, console.error};
+  return RunCtl(args);
 }
 
 class StateCommandTest : public ::testing::Test {
@@ -66,11 +48,11 @@ class StateCommandTest : public ::testing::Test {
   Outcome BackUp(std::vector<std::string> more = {}) {
     more.insert(more.end(),
                 {"backup", "--state_dir", state_, "--out", backup_});
-    return RunCtl(more);
+    return RunState(more);
   }
   Outcome Restore(std::vector<std::string> more = {}) {
     more.insert(more.end(), {"restore", backup_, "--state_dir", restored_});
-    return RunCtl(more);
+    return RunState(more);
   }
 
   const std::string state_ = FreshDirectory();
@@ -137,11 +119,7 @@ TEST_F(StateCommandTest, AnErrorIsOneLine) {
       {{"restore", backup_, "--state_dir", backup_}, backup_},
   };
   for (const auto& [args, text] : cases) {
-    const Outcome outcome = RunCtl(args);
-    EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kUsage)) << text;
-    EXPECT_THAT(outcome.error, AllOf(StartsWith("error: "), HasSubstr(text)));
-    EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1);
-    EXPECT_THAT(outcome.out, IsEmpty());
+    ExpectError(RunState(args), ExitCode::kUsage, text);
   }
   EXPECT_FALSE(fs::exists(lacking));
 }
