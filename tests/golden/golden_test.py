@@ -65,7 +65,8 @@ class GoldenTest(unittest.TestCase):
                 shutil.copytree(release / "state", state)
                 state.chmod(0o700)
                 cluster.start_coordinator("--state_wait=1s", state_dir=state, budget="2s")
-                self.assertEqual(self.types_in(state), {"job_created", "generation_formed", "cancel_requested", "verdict_reached", "job_ended",
+                # Those that are still needed: a job's end has its last verdict.
+                self.assertEqual(self.types_in(state), {"job_created", "generation_formed", "cancel_requested", "job_ended",
                                                         "host_quarantined"})
                 for job in then["ended"]:
                     self.assertEqual(differences(job, cluster.job(job["id"])), [], job["id"])

@@ -160,7 +160,6 @@ struct FoldVisitor {
                        static_cast<int>(record.state), ", which is no end"));
     }
     job->absent.clear();
-    job->members.clear();  // the journal keeps them no longer
     job->state = record.state;
     job->exit_code = record.exit_code;
     job->message = record.message;

@@ -135,11 +135,13 @@ class LiveJob {
 void SettleEnded(const std::vector<RecordDigest>& records,
                  const JobRecords& job, std::vector<Fate>& fates) {
   for (const size_t i : job.generations) {
-    const bool is_kept =
-        i == job.generations.front() || i == job.generations.back();
-    fates[i] = !is_kept                ? Fate::kDrop
-               : records[i].is_trimmed ? Fate::kKeep
-                                       : Fate::kTrim;
+    if (i == job.generations.back()) {
+      fates[i] = Fate::kKeep;
+    } else if (i != job.generations.front()) {
+      fates[i] = Fate::kDrop;
+    } else {
+      fates[i] = records[i].is_trimmed ? Fate::kKeep : Fate::kTrim;
+    }
   }
   // The end has the last one.
   for (const size_t i : job.verdicts) fates[i] = Fate::kDrop;

@@ -1,13 +1,13 @@
 // Retention: which records of the journal are still needed.
 //
-// Those that are kept give the same state as all of them, but for two things that
-// nobody asks for any more: the members of jobs that have ended, and members that
-// were lost before their job made a step without them (absence.h).
+// Those that are kept give the same state as all of them, but for members that
+// were lost before their job made a step without them (absence.h), of which nobody
+// asks any more.
 //   jobs that ended long ago          nothing; but the job created last and that
 //                                     of the highest generation count as recent,
 //                                     since counting goes on from their numbers
-//   other jobs that have ended        creation, cancellation, end; the first and
-//                                     the last generation, with one member each
+//   other jobs that have ended        creation, cancellation, end; the last
+//                                     generation, and the first with one member
 //   jobs that have not                creation, cancellation; the first and the
 //                                     last generation, rollbacks and the
 //                                     generations before them, and those since
@@ -62,7 +62,8 @@ enum class Fate {
 [[nodiscard]] std::vector<Fate> FatesOf(
     const std::vector<RecordDigest>& records, int max_ended_jobs);
 
-// Returns a generation's record with only what is needed once its job has ended.
+// Returns a generation's record with only what is needed of the first one of a job
+// that has ended.
 [[nodiscard]] JournalRecord Trimmed(JournalRecord record);
 
 // A record that changes no state, wherever it stands: a quarantine, of no host, that
