@@ -107,7 +107,7 @@ class Cases:
 
     def test_commands_and_flags_after_an_address(self):
         self.shell.complete("ringctl --coordinator=127.0.0.1:29400 checkpoint export --dt", ["export --dtype"])
-        self.shell.complete("ringctl --coordinator 127.0.0.1:29400 stat", ["29400 status"])
+        self.shell.complete("ringctl --coordinator 127.0.0.1:29400 statu", ["29400 status"])
 
     def test_values(self):
         self.shell.complete("ringctl status --output=j", ["--output=json"])

@@ -409,7 +409,7 @@ TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
           "evidence: STREAM_BROKEN seen by coordinator: connection reset",
           "decision: the job ends with exit code 138"));
   verdict.set_evidence_count(4096);
-  EXPECT_THAT(VerdictLines(job, {}),
+  EXPECT_THAT(VerdictLines(job, "", {}),
               ::testing::Contains("evidence: and 4095 more"));
   verdict.clear_worker();
   verdict.set_decision(v1::VERDICT_DECISION_REFORM);

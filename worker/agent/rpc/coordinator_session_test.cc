@@ -73,7 +73,7 @@ TEST_F(CoordinatorSessionTest, EveryMessageHasAPoint) {
   OpenAndJoin();
   const std::vector<std::string> names = FailPoint::Names();
   const auto* request = Message::descriptor()->oneof_decl(0);
-  EXPECT_EQ(request->field_count(), 11);
+  EXPECT_EQ(request->field_count(), 12);
   for (int i = 0; i < request->field_count(); ++i) {
     const std::string name = request->field(i)->name();
     EXPECT_THAT(names, Contains("session.send." +
