@@ -60,7 +60,8 @@ class TwoClusters(Cluster):
 
         def re_formed():
             job = self.job(job_id)
-            return job if generation_of(job) > generation_of(before) and step_of(job) > step_of(before) else None
+            is_running = generation_of(job) > generation_of(before) and job["state"] == "JOB_STATE_RUNNING"
+            return job if is_running and step_of(job) > step_of(before) else None
         return self.await_that("the generation of a and b", re_formed), list(workers.values()), checkpoints / "metrics.jsonl"
 
     def incarnation(self, address):
