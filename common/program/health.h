@@ -15,7 +15,7 @@ struct Health {
   // `live` is not.
   absl::Status ready = {};
 
-  // Of a program that does not answer, for the given reason.
+  // The health of a program that does not answer, for the given reason.
   [[nodiscard]] static Health Stuck(const absl::Status& why) {
     return {.live = why, .ready = why};
   }

@@ -50,14 +50,14 @@ class ExternalConnectionAcceptor;
 
 namespace ringmaster {
 
-// What the process's limit of descriptors (RLIMIT_NOFILE) leaves to
-// connections.
+// The descriptors that the process may have (RLIMIT_NOFILE), divided among its
+// connections and the rest.
 struct DescriptorShares {
   int reserve = 0;    // for everything else
   int strangers = 0;  // at most max_strangers, and a quarter of the rest
   int members = 0;    // all others
 
-  // Of the limit as it is now.
+  // The shares of the limit as it is now.
   [[nodiscard]] static DescriptorShares Now(int max_strangers);
 };
 

@@ -26,8 +26,8 @@ constexpr int kServerKeepaliveTimeoutMs = 5'000;
 constexpr int kServerHandshakeTimeoutMs = 10'000;
 constexpr int kServerIdleTimeoutMs = 60'000;
 
-// What clients may cost a server. A worker has one call under way, ringctl a
-// few.
+// Clients may cost a server this much. A worker has one call under way, ringctl
+// a few.
 constexpr int kMaxCallsOfAConnection = 100;
 // Memory of gRPC's own, for connections and messages under way; beyond it gRPC
 // ends calls.

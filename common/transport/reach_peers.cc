@@ -17,7 +17,7 @@
 namespace ringmaster {
 namespace {
 
-// Of each connection, within the timeout.
+// A connection is tried so often within the timeout.
 constexpr int kAttempts = 4;
 
 struct Target {

@@ -4,7 +4,7 @@ A block of commands is fenced as `sh`, a line each, or as `console`: lines with 
 which is compared in shape (see `has_shape`). Other fences are no commands. A line before a block, `<!-- not run: WHY -->`, exempts it.
 
 A document's commands run in its order, in one working directory on a machine of its own: namespaces in which all the documents' host names
-are this machine. What a document takes for granted, such as a job that runs, its scene sets up. Programs that serve are started in the
+are this machine. A document takes things for granted, such as a job that runs; its scene sets them up. Programs that serve are started in the
 background.
 """
 

@@ -29,7 +29,7 @@ absl::Status SystemError(const char* what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", strerror(errno)));
 }
 
-// What ends an input that takes too long.
+// The signal that ends an input that takes too long.
 constexpr int kTooLong = SIGPROF;
 
 // Starting it takes as long as the fastest parsers.

@@ -16,13 +16,13 @@ struct Parser {
   // Small inputs from which others are made, some of which it takes; the same on
   // each run.
   std::vector<std::string> corpus;
-  // What means something to it: other inputs get some of it put in.
+  // Words that mean something to it: other inputs get some of them put in.
   std::vector<std::string> words;
   // Returns whether it takes `input`; aborts where it does what it must not.
   std::function<bool(std::string_view input)> try_input;
 };
 
-// Of all parts below, in a fixed order. Made once.
+// The parsers of all parts below, in a fixed order. Made once.
 [[nodiscard]] const std::vector<Parser>& Parsers();
 
 // The parts. Session messages and job specs:

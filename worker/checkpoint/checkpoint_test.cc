@@ -304,7 +304,7 @@ TEST_F(CheckpointTest, LatestIsTheNewestCompleteOne) {
   EXPECT_TRUE(VerifyCheckpoint(latest).ok());
   const std::string newer = Write(20, {.keep = 2});
   EXPECT_EQ(target(), "step-000000020");
-  // Of a run that began anew.
+  // A run that began anew writes it.
   Write(5, {.keep = 2});
   EXPECT_EQ(target(), "step-000000020");
   fs::remove(newer + "/model.safetensors");

@@ -32,7 +32,7 @@ struct Source {
   const std::string& labels_path;
 };
 
-// Of the contents of a file, which may be compressed.
+// Describes a file by its contents, for it may be compressed.
 HashedFile HashedOf(const std::string& path,
                     const std::vector<uint8_t>& contents) {
   ContentHash hash;

@@ -181,7 +181,7 @@ TEST_F(ImageDatasetTest, FingerprintIsOfTheContents) {
   EXPECT_NE(Make(config)->fingerprint(), base);
 }
 
-// Of the contents: a host may have them compressed.
+// It is that of the contents: a host may have them compressed.
 TEST_F(ImageDatasetTest, IdentityHasImagesAndLabels) {
   DataConfig config = Config();
   const v1::DataIdentity base = Make(config)->identity();

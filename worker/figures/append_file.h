@@ -53,7 +53,7 @@ class AppendFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] size_t buffered_bytes() const { return buffer_.size(); }
-  // What Flush has written, and what was there before.
+  // The bytes that Flush has written, and those that were there before.
   [[nodiscard]] int64_t size_bytes() const { return size_bytes_; }
 
  private:

@@ -31,7 +31,7 @@ JobCreatedRecord Created(int64_t number) {
   return record;
 }
 
-// Of workers w0 to w3, all of which have been in the job since generation 1.
+// A generation of workers w0 to w3, all of which have been in the job since generation 1.
 GenerationFormedRecord Formed(int64_t generation, int64_t resume_step,
                               int64_t job = 1, uint64_t formed_by = 1) {
   GenerationFormedRecord record;

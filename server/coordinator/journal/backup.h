@@ -14,7 +14,7 @@
 
 namespace ringmaster::coordinator {
 
-// Who copies a state may be the only one to read the copy: it has hosts and specs.
+// A copy of a state has hosts and specs: only its owner may read it.
 inline constexpr mode_t kBackupMode = 0600;
 
 struct StateContents {
@@ -22,7 +22,7 @@ struct StateContents {
   int64_t jobs = 0;
   int64_t generation = 0;  // the highest that is in it; 0: none
   int64_t size_bytes = 0;  // of the copy
-  // Of all records with their numbers.
+  // A hash of all records with their numbers.
   uint64_t checksum = 0;
 
   bool operator==(const StateContents&) const = default;

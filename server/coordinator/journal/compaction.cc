@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastRecords = 256;
 constexpr int64_t kLeastBytes = 1 << 20;
 
-// Of a filler's row, about.
+// A filler's row has about this size.
 constexpr int64_t kFillerBytes = 64;
 
 // Records are numbered from 1.

@@ -42,7 +42,7 @@ class Compaction {
   [[nodiscard]] absl::Status Pass(Database& database, int64_t max_bytes);
 
  private:
-  // What a pass does with a record, by index.
+  // A pass does this with a record, by index.
   struct Step {
     size_t from;
     size_t to;
@@ -58,10 +58,10 @@ class Compaction {
   void Apply(const Step& step);
 
   const int max_ended_jobs_;
-  // Of each record, by number less one.
+  // One for each record, by number less one.
   std::vector<RecordDigest> digests_;
   std::vector<int64_t> bytes_;
-  // What the last round left, and what was added since it began.
+  // Left by the last round, and added since it began.
   int64_t left_records_ = 0;
   int64_t left_bytes_ = 0;
   int64_t added_records_ = 0;

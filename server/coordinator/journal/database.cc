@@ -302,7 +302,7 @@ absl::Status Database::CopyTo(const std::string& path) {
                              JournalVfs());
   Database copy(path, connection);
   if (code != SQLITE_OK) return copy.ErrorOf(code, "cannot be opened");
-  // What is cut short is of no use: it needs no journal.
+  // A copy that is cut short is of no use: it needs no journal.
   RETURN_IF_ERROR(copy.Execute("PRAGMA journal_mode = OFF"));
   sqlite3_backup* const backup =
       sqlite3_backup_init(connection, "main", connection_, "main");

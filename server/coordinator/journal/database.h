@@ -95,7 +95,7 @@ class Database {
 
   // How the records of a table are numbered, and whether their checksums cover it.
   enum class Numbers { kUnchecked, kConsecutive };
-  // Of rows from number `first` to `last`.
+  // Visits the rows from number `first` to `last`.
   absl::Status ReadRows(const std::string& table, Numbers numbers,
                         const Visitor& visit, int64_t first = 1,
                         int64_t last = std::numeric_limits<int64_t>::max());

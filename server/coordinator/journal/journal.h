@@ -11,7 +11,7 @@
 // before a commit works again, a record whose fsync failed may still turn up:
 // the kernel does not say what it wrote. The core's recovery allows for that.)
 //
-// What no state needs any more is dropped (core/state/retention.h): on opening, and
+// Records that no state needs any more are dropped (core/state/retention.h): on opening, and
 // while the journal grows, in commits of their own that are small (compaction.h). If
 // that fails (a full disk), the log says so, and the journal is used as it is.
 //

@@ -665,7 +665,7 @@ TEST(SessionMessageTest, AnAnswerToAProbeKeepsWhoWasReached) {
   EXPECT_TRUE(
       std::get<HelloReceived>(*ParseSessionMessage(9, hello, "")).can_probe);
   v1::SessionRequest request = GoodProbed();
-  // Of a release to come.
+  // A kind of a release to come.
   request.mutable_probed()->mutable_results(0)->set_failure(
       static_cast<v1::LinkFailure>(99));
   const auto event = ParseSessionMessage(9, request, "");

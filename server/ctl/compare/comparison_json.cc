@@ -72,7 +72,7 @@ Json TheoryJson(const Comparison& medians, const RunResult& run) {
           {"step_seconds", OrNull(PredictedStepSeconds(medians, run))}};
 }
 
-// What all repeats of a combination say; `run` has their medians.
+// All repeats of a combination; `run` has their medians.
 Json CombinationJson(const Comparison& comparison, const Comparison& medians,
                      const RunResult& run) {
   Json json = {{"mode", run.mode.name},

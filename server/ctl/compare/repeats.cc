@@ -20,7 +20,7 @@ bool IsRepeat(const RunResult& a, const RunResult& b) {
          a.variant == b.variant;
 }
 
-// Of which medians are taken; they add up as far as medians do.
+// The times whose medians are taken; these add up as far as medians do.
 constexpr double RunResult::*kTimes[] = {
     &RunResult::wall_seconds,       &RunResult::step_seconds,
     &RunResult::compute_seconds,    &RunResult::transfer_seconds,

@@ -41,7 +41,7 @@ int64_t ProcessBytes(const std::string& key) {
   return 0;
 }
 
-// Of this thread, on a processor: others may keep the machine busy.
+// This thread's time on a processor: others may keep the machine busy.
 absl::Duration ThreadTime() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -66,7 +66,7 @@ enum class Kind {
 
 struct Due {
   MonotonicTime time;
-  // Of equal times the first comes first.
+  // Among equal times the first comes first.
   int64_t order;
   Kind kind;
   size_t member;
@@ -362,7 +362,7 @@ class Years {
   uint64_t last_incarnation_ = 0;
   int64_t submitted_ = 0;
   int64_t appended_ = 0;
-  // Of the present generation: the members are always at the same step.
+  // The present generation, whose members are always at the same step.
   int64_t started_generation_ = 0;
   int64_t resume_step_ = 0;
   MonotonicTime started_;

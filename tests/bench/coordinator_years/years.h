@@ -33,7 +33,7 @@ struct YearsResult {
   int64_t events = 0;
   int64_t succeeded = 0;
   int64_t deaths = 0;
-  // Of the database and its log; the most that was seen.
+  // The database and its log; the most that was seen.
   int64_t journal_bytes = 0;
   // The most that the process ever had.
   int64_t resident_bytes = 0;

@@ -29,13 +29,14 @@
 namespace ringmaster {
 namespace {
 
-// What a model without buffers tells.
+// All that a model tells before it has buffers.
 struct Outline {
   ModelInput input;
   Plan plan;
 };
 
-absl::StatusOr<Outline> OutlineOf(const ProgramConfig& config, ThreadPool& pool) {
+absl::StatusOr<Outline> OutlineOf(const ProgramConfig& config,
+                                  ThreadPool& pool) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Model<float>> model,
       CreateModel<float>(config.model,

@@ -22,7 +22,7 @@ struct MemoryNeed {
   int64_t bytes = 0;
 };
 
-// What a rank of a job with arenas of `arena_bytes` needs, one of
+// Returns what a rank of a job with arenas of `arena_bytes` needs, one of
 // `ranks_on_host`. An accelerator has its own memory for gradients and
 // activations. 0 `activation_bytes` are not known.
 [[nodiscard]] std::vector<MemoryNeed> MemoryNeedsOf(const ProgramConfig& config,

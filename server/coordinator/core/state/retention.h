@@ -14,8 +14,8 @@
 //                                     the last step, each with its verdicts; the
 //                                     last verdict
 //   quarantines                       until they are over
-// Of the generations of one coordinator in a row, the first and the last of a job
-// that has not ended stay too: they tell which numbers it has formed (formed.h).
+// The first and the last of the generations that one coordinator has formed in a
+// row for a job that has not ended stay too: they tell its numbers (formed.h).
 //
 // Pure: the journal keeps a digest of each of its records, and asks.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RETENTION_H_
@@ -35,9 +35,9 @@ struct RecordDigest {
   // The index in JournalRecord.
   size_t type = 0;
   std::string job_id;
-  // Of a generation and of a verdict.
+  // A generation and a verdict have it.
   int64_t generation = 0;
-  // Of a generation.
+  // A generation has these.
   int64_t resume_step = 0;
   uint64_t formed_by = 0;
   bool is_rollback = false;
