@@ -1,5 +1,7 @@
 #include "common/transport/reach_peers.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -7,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/address.h"
 #include "common/status/annotate.h"
-#include "common/transport/blamed_peer.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/tcp.h"
 #include "common/transport/unique_fd.h"
@@ -24,12 +26,15 @@ struct Target {
   std::string name;
   std::vector<SocketAddress> addresses;
   std::vector<UniqueFd> attempts;
+  size_t failed = 0;        // attempts
+  absl::Status last_error;  // that decides nothing by itself
   std::optional<absl::Status> outcome;
 
   void Decide(absl::Status status) {
     outcome = status.ok() ? status : Annotate(status, name);
     attempts.clear();
   }
+  // An attempt that cannot even begin, for want of descriptors say, asks nobody.
   void Dial(size_t attempt) {
     if (outcome.has_value()) return;
     absl::StatusOr<UniqueFd> socket =
@@ -37,7 +42,19 @@ struct Target {
     if (socket.ok()) {
       attempts.push_back(*std::move(socket));
     } else {
-      Decide(socket.status());
+      last_error = socket.status();
+    }
+  }
+  // The attempt over `fd` has succeeded or failed. Every address is asked before
+  // the peer is given up.
+  void OnReady(int fd) {
+    const absl::Status result = ConnectResult(fd);
+    std::erase_if(attempts,
+                  [fd](const UniqueFd& each) { return each.get() == fd; });
+    if (result.ok() || ++failed >= addresses.size()) {
+      Decide(result);
+    } else {
+      Dial(failed);
     }
   }
 };
@@ -54,18 +71,32 @@ Target TargetAt(const std::string& address) {
   return target;
 }
 
-// Takes the outcome of the attempt over `fd`, if it is one of `targets`.
+// Tells the one of `targets` whose attempt `fd` is.
 void OnReady(std::vector<Target>& targets, int fd) {
   for (Target& target : targets) {
-    for (const UniqueFd& attempt : target.attempts) {
-      if (attempt.get() != fd) continue;
-      target.Decide(ConnectResult(fd));
+    const auto is_fd = [fd](const UniqueFd& each) { return each.get() == fd; };
+    if (std::any_of(target.attempts.begin(), target.attempts.end(), is_fd)) {
+      target.OnReady(fd);
       return;
     }
   }
 }
 
+bool AreDecided(const std::vector<Target>& targets) {
+  return std::all_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.outcome.has_value();
+  });
+}
+
 }  // namespace
+
+bool IsNumeric(const std::string& address) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return true;  // nobody is asked about it
+  in6_addr any;
+  return inet_pton(AF_INET, parsed->host.c_str(), &any) == 1 ||
+         inet_pton(AF_INET6, parsed->host.c_str(), &any) == 1;
+}
 
 std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
                                      absl::Duration timeout, Clock& clock,
@@ -76,11 +107,9 @@ std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
   const MonotonicTime begin = clock.Now();
   const MonotonicTime deadline = begin + timeout;
   size_t dials = 0;
-  absl::Status end = WithLinkFailure(
-      absl::DeadlineExceededError(
-          absl::StrCat("no connection within ", absl::FormatDuration(timeout))),
-      LinkFailure::kNoAnswer);
-  while (clock.Now() < deadline) {
+  absl::Status end = absl::DeadlineExceededError(
+      absl::StrCat("no connection within ", absl::FormatDuration(timeout)));
+  while (!AreDecided(targets) && clock.Now() < deadline) {
     if (cancel.is_cancelled()) {
       end = cancel.status();
       break;
@@ -97,7 +126,6 @@ std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
       for (const UniqueFd& attempt : target.attempts)
         polled.push_back({attempt.get(), POLLOUT, 0});
     }
-    if (polled.empty()) break;  // all is decided
     polled.push_back({cancel.fd(), POLLIN, 0});
     const MonotonicTime wake =
         dials < kAttempts ? std::min(next_dial, deadline) : deadline;
@@ -112,7 +140,12 @@ std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
   }
   std::vector<absl::Status> outcomes;
   for (Target& target : targets) {
-    if (!target.outcome.has_value()) target.Decide(end);
+    if (!target.outcome.has_value()) {
+      // Where nothing was sent, its silence is no answer.
+      const bool was_asked = target.failed > 0 || !target.attempts.empty();
+      target.Decide(was_asked || target.last_error.ok() ? end
+                                                        : target.last_error);
+    }
     outcomes.push_back(*std::move(target.outcome));
   }
   return outcomes;

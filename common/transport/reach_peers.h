@@ -19,14 +19,19 @@ namespace ringmaster {
 // kernel would send a lost packet again only after a second. Returns one status
 // for each, in order, with how the link failed (LinkFailureOf):
 //   OK                 connected
-//   UNAVAILABLE        refused, or no way there
+//   UNAVAILABLE        refused by all its addresses; or, without a link failure, it
+//                      could not be tried
 //   DEADLINE_EXCEEDED  no answer
 //   INVALID_ARGUMENT   not an address
 //   ABORTED            `cancel` came first
-// Blocks for `timeout` at most (and for as long as a name takes to resolve).
+// Blocks for `timeout` at most, and before that for as long as names take to
+// resolve, which `cancel` does not cut short.
 [[nodiscard]] std::vector<absl::Status> ReachPeers(
     std::span<const std::string> addresses, absl::Duration timeout,
     Clock& clock, const CancelToken& cancel);
+
+// Returns false if `address` has a name, so that a name server is asked.
+[[nodiscard]] bool IsNumeric(const std::string& address);
 
 }  // namespace ringmaster
 

@@ -78,21 +78,20 @@ absl::StatusOr<UniqueFd> NewSocket(int family) {
   return socket;
 }
 
-// Has `socket` listen on `address`. Returns the errno, 0 for success.
-int BindAndListen(int socket, const SocketAddress& address) {
-  SetIntOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.storage.ss_family == AF_INET6)
-    SetIntOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(socket, address.get(), address.length) != 0) return errno;
-  return listen(socket, kBacklog) != 0 ? errno : 0;
-}
-
 absl::Status CannotListen(const SocketAddress& address, int error) {
   return absl::UnavailableError(absl::StrCat(
       "cannot listen on ", address.ToString(), ": ", strerror(error)));
 }
 
 }  // namespace
+
+int BindAndListen(int socket, const SocketAddress& address, int backlog) {
+  SetIntOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.storage.ss_family == AF_INET6)
+    SetIntOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(socket, address.get(), address.length) != 0) return errno;
+  return listen(socket, backlog) != 0 ? errno : 0;
+}
 
 std::string LocalCongestionControl(std::string_view current,
                                    std::string_view available) {
@@ -111,7 +110,7 @@ absl::StatusOr<Listener> Listener::Listen(std::string_view host_port) {
                    Resolve(host_port));
   const SocketAddress& address = addresses.front();
   ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
-  const int error = BindAndListen(socket.get(), address);
+  const int error = BindAndListen(socket.get(), address, kBacklog);
   if (error != 0) return CannotListen(address, error);
   ASSIGN_OR_RETURN(const SocketAddress bound, LocalAddress(socket.get()));
   return Listener(std::move(socket), bound, ListenUnix(bound.port()));
@@ -129,7 +128,7 @@ absl::StatusOr<Listener> Listener::ListenInRange(std::string_view host,
                      Resolve(HostPort{std::string(host), port}.ToString()));
     const SocketAddress& address = addresses.front();
     ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
-    const int error = BindAndListen(socket.get(), address);
+    const int error = BindAndListen(socket.get(), address, kBacklog);
     if (error == 0) {
       return Listener(std::move(socket), address,
                       ListenUnix(static_cast<uint16_t>(port)));

@@ -69,6 +69,11 @@ class Listener {
   UniqueFd unix_;
 };
 
+// Has `socket` listen on `address`; IPv6 takes IPv4 as well, and a port in
+// TIME_WAIT is no obstacle. Returns the errno, 0 for success.
+[[nodiscard]] int BindAndListen(int socket, const SocketAddress& address,
+                                int backlog);
+
 // Begins to connect to `address` without blocking: the socket becomes writable
 // when the outcome is known; ConnectResult then returns it. UNAVAILABLE if the
 // kernel refuses at once.

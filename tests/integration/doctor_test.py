@@ -170,9 +170,9 @@ class DoctorTest(unittest.TestCase):
             addresses = [f"127.0.0.1:{end.getsockname()[1]}" for end in (server, unused, silent)]
             code, findings = doctor("--timeout=2s", f"--peers={','.join(addresses)}")
         self.assertEqual(code, RETRY, findings)
-        self.expect(findings[f"peer {addresses[0]}"], "ok", "connects in")
+        self.expect(findings[f"peer {addresses[0]}"], "ok", "connects")
         self.expect(findings[f"peer {addresses[1]}"], "warning", "refused")
-        self.expect(findings[f"peer {addresses[2]}"], "failure", "no answer within")
+        self.expect(findings[f"peer {addresses[2]}"], "failure", "no connection within")
 
     @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
     def test_a_full_dev_shm_matters_to_gpus_alone(self):

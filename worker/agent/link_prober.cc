@@ -24,12 +24,18 @@ void LinkProber::Start(const v1::Probe& probe, OnProbed on_probed) {
   round_ = std::make_unique<Round>();
   round_->thread = std::thread([this, probe, on_probed = std::move(on_probed),
                                 &cancel = round_->cancel] {
+    v1::Probe tried = probe;
+    tried.clear_peers();
     std::vector<std::string> addresses;
-    for (const v1::ProbePeer& peer : probe.peers())
+    for (const v1::ProbePeer& peer : probe.peers()) {
+      // Stop must not wait for a name server.
+      if (!IsNumeric(peer.data_address())) continue;
+      *tried.add_peers() = peer;
       addresses.push_back(peer.data_address());
+    }
     const std::vector<absl::Status> reached =
-        ReachPeers(addresses, FromProto(probe.timeout()), clock_, cancel);
-    if (!cancel.is_cancelled()) on_probed(probe, reached);
+        ReachPeers(addresses, FromProto(tried.timeout()), clock_, cancel);
+    if (!cancel.is_cancelled()) on_probed(tried, reached);
   });
 }
 

@@ -19,8 +19,9 @@ namespace ringmaster {
 
 class LinkProber {
  public:
-  // One status for each peer, as from ReachPeers. On the prober's thread; must
-  // not block, nor call methods.
+  // `probe` without the peers whose address is a name, and one status for each of
+  // those left, as from ReachPeers. On the prober's thread; must not block, nor
+  // call methods.
   using OnProbed = std::function<void(const v1::Probe& probe,
                                       const std::vector<absl::Status>&)>;
 

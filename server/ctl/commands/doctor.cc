@@ -165,8 +165,7 @@ Probe PeerProbe(const HostPort& peer, absl::Duration timeout) {
                 std::vector<PeerFacts> peers = {
                     {.name = peer.ToString(), .address = peer.ToString()}};
                 // Said here, before the process is given up.
-                ConnectToPeers(0.9 * timeout, CancelToken(), Clock::Real(),
-                               peers);
+                ReachAll(0.9 * timeout, Clock::Real(), peers);
                 return std::vector{PeerFinding(peers.front())};
               },
           .level_of_silence = Level::kFailure,
@@ -250,8 +249,8 @@ std::vector<Finding> LookAtCoordinator(const DoctorContext& context,
   findings.push_back(PoolFinding(facts.pool, job->spec));
   std::vector<PeerFacts> workers = PeersOf(facts.pool);
   if (workers.empty()) return findings;
-  // Numeric addresses; a signal ends the process.
-  ConnectToPeers(context.timeout, CancelToken(), context.clock, workers);
+  // A signal ends the process.
+  ReachAll(context.timeout, context.clock, workers);
   findings.push_back(WorkersFinding(workers));
   return findings;
 }

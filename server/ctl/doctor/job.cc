@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/transport/reach_peers.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/doctor/output_of.h"
 
@@ -125,9 +126,15 @@ Finding PoolFinding(const v1::Status& status, const v1::JobSpec& spec) {
 std::vector<PeerFacts> PeersOf(const v1::Status& status) {
   std::vector<PeerFacts> peers;
   for (const v1::Worker& worker : status.workers()) {
-    if (IsThere(worker) && !worker.data_address().empty())
-      peers.push_back(
-          {.name = worker.name(), .address = worker.data_address()});
+    if (!IsThere(worker) || worker.data_address().empty()) continue;
+    PeerFacts& peer = peers.emplace_back();
+    peer.name = worker.name();
+    peer.address = worker.data_address();
+    // A resolver may take for ever; --peers asks it in a process of its own.
+    if (!IsNumeric(peer.address)) {
+      peer.status = absl::FailedPreconditionError(
+          absl::StrCat(peer.address, " is a name"));
+    }
   }
   return peers;
 }

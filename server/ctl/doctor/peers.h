@@ -9,23 +9,21 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "common/transport/cancel_token.h"
 #include "server/ctl/doctor/finding.h"
 
 namespace ringmaster::ctl {
 
 struct PeerFacts {
-  std::string name;          // how it is shown: an address, or a worker's name
-  std::string address;       // HOST:PORT, of the listener
-  absl::Status status = {};  // of connecting to it
-  absl::Duration took = {};  // if that is OK
+  std::string name;     // how it is shown: an address, or a worker's name
+  std::string address;  // HOST:PORT, of the listener
+  // Of connecting to it. FAILED_PRECONDITION: it is not to be tried.
+  absl::Status status = {};
 };
 
-// Connects to all at once and fills in status and took: DEADLINE_EXCEEDED after
-// `limit`, the reason of `cancel` once that is cancelled, otherwise the
-// kernel's error. A name, not a numeric host, waits for the resolver first.
-void ConnectToPeers(absl::Duration limit, const CancelToken& cancel,
-                    Clock& clock, std::vector<PeerFacts>& peers);
+// Connects, as ReachPeers, to those whose status is OK, and fills in their status.
+// A name, not a numeric host, waits for the resolver first.
+void ReachAll(absl::Duration limit, Clock& clock,
+              std::vector<PeerFacts>& peers);
 
 // Pure. A peer that refuses is reached: nothing listens there yet.
 [[nodiscard]] Finding PeerFinding(const PeerFacts& peer);

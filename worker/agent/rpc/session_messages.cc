@@ -621,11 +621,15 @@ v1::SessionRequest ProbedMessage(const v1::Probe& probe,
   message.set_generation(probe.generation());
   for (int i = 0; i < probe.peers_size(); ++i) {
     const absl::Status& status = reached[static_cast<size_t>(i)];
+    const LinkFailure failure =
+        status.ok() ? LinkFailure::kUnknown : LinkFailureOf(status);
+    // It could not be tried, which says nothing about the link.
+    if (!status.ok() && failure == LinkFailure::kUnknown) continue;
     v1::ProbeResult& result = *message.add_results();
     result.set_peer_rank(probe.peers(i).rank());
     result.set_reached(status.ok());
     if (status.ok()) continue;
-    result.set_failure(ProtoOf(kLinkFailures, LinkFailureOf(status)));
+    result.set_failure(ProtoOf(kLinkFailures, failure));
     result.set_detail(std::string(status.message()));
   }
   return request;
