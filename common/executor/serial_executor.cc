@@ -75,11 +75,14 @@ void SerialExecutor::ClearWakeup() {
   std::swap(wakeup_, wakeup);
 }
 
-bool SerialExecutor::Answers(absl::Duration patience) {
+bool SerialExecutor::Answers(absl::Duration patience, Task task) {
   // The task may run when nobody waits any more.
   auto ran = std::make_shared<std::promise<void>>();
   std::future<void> answer = ran->get_future();
-  return PostUrgent([ran] { ran->set_value(); }) &&
+  return PostUrgent([ran, task = std::move(task)]() mutable {
+           task();
+           ran->set_value();
+         }) &&
          answer.wait_for(absl::ToChronoMilliseconds(patience)) ==
              std::future_status::ready;
 }

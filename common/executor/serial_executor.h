@@ -67,8 +67,9 @@ class SerialExecutor {
 
   // Returns true if a task that is queued now runs within `patience` of real
   // time: for watchdogs. Blocks for up to that long; do not call it from a
-  // task.
-  [[nodiscard]] bool Answers(absl::Duration patience) EXCLUDES(mutex_);
+  // task. Runs `task` then, if need be later.
+  [[nodiscard]] bool Answers(
+      absl::Duration patience, Task task = [] {}) EXCLUDES(mutex_);
 
   // Returns true inside a task: for assertions in code that the thread owns.
   [[nodiscard]] bool RunsTasksInThisThread() const;

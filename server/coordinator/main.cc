@@ -56,6 +56,7 @@ struct CommandLine {
   int quarantine_faults = 3;
   bool takes_over = false;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
+  int max_queued_jobs = Config().max_queued_jobs;
   Limits limits;
   CredentialsOptions credentials;
   MonitoringFlags monitoring;
@@ -142,14 +143,14 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
 }
 
 // docs/operations.md lists them with all other bounds.
-void AddLimitFlags(FlagSet& flags, Limits& limits) {
+void AddLimitFlags(FlagSet& flags, int& max_queued_jobs, Limits& limits) {
   flags.StartGroup("Limits (beyond them, one line says which was reached)");
   flags.Add({.name = "max_queued_jobs",
              .unit = "N",
              .help = "Jobs that have not ended.",
              .min = 1,
              .max = 100'000},
-            &limits.queued_jobs);
+            &max_queued_jobs);
   flags.Add({.name = "max_sessions",
              .unit = "N",
              .help = "Workers and parameter servers in the pool. Fewer, if the "
@@ -253,6 +254,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   config.state_wait = line.state_wait;
   config.quarantine_faults = line.quarantine_faults;
   config.takes_over = line.takes_over;
+  config.max_queued_jobs = line.max_queued_jobs;
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));
@@ -326,7 +328,7 @@ int Main(int argc, char** argv) {
                 "on a wrong flag, a taken port or an unusable state "
                 "directory.");
   AddServiceFlags(flags, line);
-  AddLimitFlags(flags, line.limits);
+  AddLimitFlags(flags, line.max_queued_jobs, line.limits);
   AddCredentialsFlags(flags, line.credentials);
   AddMonitoringFlags(
       "serves, its journal can be written, and it is not about to end", flags,

@@ -441,6 +441,11 @@ void SimCoordinator::Do(coordinator::SendRelease& action) {
 }
 
 void SimCoordinator::Do(coordinator::CloseSession& action) {
+  if (ReasonOf(action.status) == reason::kSessionProtocolViolation) {
+    // All members here are honest.
+    context_.ledger.Fail(Invariant::kEvictionsHaveCause,
+                         std::string(action.status.message()));
+  }
   agent::SessionDown down;
   down.code = action.status.ok() ? absl::StatusCode::kUnavailable
                                  : action.status.code();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/state/limit_reached.h"
 
 namespace ringmaster::coordinator {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/coordinator/core/account/explain.h"
+#include "server/coordinator/core/state/limit_reached.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -12,6 +12,7 @@
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/explain.h"
+#include "server/coordinator/core/state/limit_reached.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/random.h"
 
@@ -279,20 +280,6 @@ absl::Status CoordinatorRuntime::CheckReplyLimit() const {
                       "calls that wait for the disk", "max_waiting_calls");
 }
 
-absl::Status CoordinatorRuntime::CheckQueueLimit(
-    const SubmitRequested& submit) const {
-  int queued = 0;
-  for (const auto& [number, job] : core_->state().jobs) {
-    // Repeats a call whose answer was lost.
-    if (!submit.request_id.empty() && job.request_id == submit.request_id)
-      return absl::OkStatus();
-    if (!IsEnded(job.state)) ++queued;
-  }
-  if (queued < options_.limits.queued_jobs) return absl::OkStatus();
-  return LimitReached(options_.limits.queued_jobs, "jobs that have not ended",
-                      "max_queued_jobs");
-}
-
 absl::Status CoordinatorRuntime::Ask(Query query) {
   return PostCall(
       [this, query = std::move(query)]() mutable { query(View()); });
@@ -303,10 +290,8 @@ absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
   return PostCall(
       [this, request = std::move(request), reply = std::move(reply)]() mutable {
         if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
-        for (const absl::Status& limit :
-             {CheckReplyLimit(), CheckQueueLimit(request)}) {
-          if (!limit.ok()) return reply(limit, View(), nullptr);
-        }
+        if (const absl::Status limit = CheckReplyLimit(); !limit.ok())
+          return reply(limit, View(), nullptr);
         request.request = ++last_request_;
         replies_.emplace(request.request, std::move(reply));
         Feed(std::move(request));
@@ -376,19 +361,17 @@ void CoordinatorRuntime::WatchJob(std::string job,
 // ---- Health.
 
 Health CoordinatorRuntime::CheckHealth(absl::Duration patience) {
-  // The answer may come when nobody waits any more.
-  auto answer = std::make_shared<std::promise<std::string>>();
-  std::future<std::string> fault = answer->get_future();
-  const bool is_posted = executor_.PostUrgent([this, answer] {
-    answer->set_value(JournalFault(core_->state(), View().journal_wait));
+  // The task may run when nobody waits any more.
+  auto fault = std::make_shared<std::string>();
+  const bool answers = executor_.Answers(patience, [this, fault] {
+    *fault = JournalFault(core_->state(), View().journal_wait);
   });
-  if (!is_posted || fault.wait_for(absl::ToChronoMilliseconds(patience)) !=
-                        std::future_status::ready) {
+  if (!answers) {
     return Health::Stuck(absl::DeadlineExceededError(
         absl::StrCat("the coordinator's thread has not answered for ",
                      absl::FormatDuration(patience))));
   }
-  const std::string text = fault.get();
+  const std::string& text = *fault;
   if (text.empty()) return {};
   return {.ready = absl::UnavailableError(absl::StrCat(
               "journal ", options_.state_dir, "/", kJournalFile, ": ", text))};

@@ -180,7 +180,6 @@ class CoordinatorRuntime {
   // OK, or the limit that was reached: by a hello, a job, a call that waits for
   // the disk.
   absl::Status CheckSessionLimit(const HelloReceived& hello) const;
-  absl::Status CheckQueueLimit(const SubmitRequested& submit) const;
   absl::Status CheckReplyLimit() const;
   // Posts a call, unless too many wait for their turn.
   absl::Status PostCall(absl::AnyInvocable<void()> call);

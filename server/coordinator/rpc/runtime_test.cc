@@ -175,7 +175,7 @@ class RuntimeTest : public ::testing::Test {
 
   FakeClock clock_;
   Limits limits_;
-  const Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  Config config_ = Config::FromFailureBudget(absl::Seconds(2));
   const std::string state_dir_ =
       std::string(std::getenv("TEST_TMPDIR")) + "/" +
       ::testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -547,7 +547,7 @@ TEST_F(RuntimeTest, HealthIsTheCoresAndNamesADiskThatHangs) {
 }
 
 TEST_F(RuntimeTest, RefusesOneJobTooMany) {
-  limits_.queued_jobs = 2;
+  config_.max_queued_jobs = 2;
   Restart();
   const absl::StatusOr<std::string> first = Submit(1);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -558,6 +558,20 @@ TEST_F(RuntimeTest, RefusesOneJobTooMany) {
                 "--max_queued_jobs allows; try again later"));
   EXPECT_TRUE(Cancel(*first).ok());
   EXPECT_TRUE(Submit(1).ok());
+}
+
+TEST_F(RuntimeTest, AJobThatWaitsForTheDiskCountsAsOne) {
+  config_.max_queued_jobs = 1;
+  Restart();
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  std::future<absl::StatusOr<std::string>> waits =
+      std::async(std::launch::async, [this] { return Submit(1); });
+  EXPECT_TRUE(
+      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  EXPECT_THAT(std::string(Submit(1).status().message()),
+              HasSubstr("has 1 jobs that have not ended"));
+  FailPoint::DisarmAll();
+  EXPECT_TRUE(waits.get().ok());
 }
 
 TEST_F(RuntimeTest, RefusesOneSessionTooManyButNotOneThatComesBack) {

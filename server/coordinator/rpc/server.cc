@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,6 +31,7 @@ struct CoordinatorServer::Impl {
   JobServiceImpl job_service;
   StatusServiceImpl status_service;
   std::unique_ptr<grpc::Server> server;
+  std::atomic<bool> is_serving = false;
 };
 
 CoordinatorServer::CoordinatorServer(std::unique_ptr<Impl> impl)
@@ -81,6 +83,8 @@ void CoordinatorServer::AddMetrics(MetricPage& page) const {
 }
 
 void CoordinatorServer::SetServing(bool is_serving) {
+  // gRPC sends the state to all who watch it, whether it is news or not.
+  if (impl_->is_serving.exchange(is_serving) == is_serving) return;
   grpc::HealthCheckServiceInterface& health =
       *impl_->server->GetHealthCheckService();
   for (const char* service : {"", v1::CoordinatorService::service_full_name(),

@@ -196,6 +196,11 @@ const Member* RightlyPrepared(const Job& job) {
   return nullptr;
 }
 
+// An earlier release kept all its evidence and did not count it.
+int EvidenceCount(const v1::Verdict& verdict) {
+  return std::max(verdict.evidence_count(), verdict.evidence_size());
+}
+
 }  // namespace
 
 v1::Verdict VerdictOnMember(const Job& job, const Member& member,
@@ -233,7 +238,7 @@ v1::Evidence EvidenceOf(v1::EvidenceKind kind, std::string_view observer,
 }
 
 void AddEvidence(v1::Evidence evidence, v1::Verdict& verdict) {
-  verdict.set_evidence_count(verdict.evidence_count() + 1);
+  verdict.set_evidence_count(EvidenceCount(verdict) + 1);
   if (verdict.evidence_size() < kMaxEvidence) {
     *verdict.add_evidence() = std::move(evidence);
   }
@@ -339,7 +344,7 @@ void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict) {
   if (verdict.worker().empty() && !later.worker().empty() &&
       verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB) {
     v1::Verdict merged = later;
-    const int count = merged.evidence_count() + verdict.evidence_count();
+    const int count = EvidenceCount(merged) + EvidenceCount(verdict);
     for (const v1::Evidence& evidence : verdict.evidence()) {
       AddEvidence(evidence, merged);
     }

@@ -196,11 +196,11 @@ std::vector<LinkReport> LinksThatFailedAgain(const Job& job) {
 
 // Returns true if links were probed, and it is known which can be made.
 bool AreAllProbed(const Job& job) {
-  return job.probing.has_value() &&
+  return HasAllAnswers(job) &&
          std::all_of(job.suspicions.begin(), job.suspicions.end(),
                      [&](const SuspicionReport& report) {
                        return report.failure == v1::LINK_FAILURE_CLOSED ||
-                              HasProbed(job, report);
+                              IsProbed(job, report);
                      });
 }
 
@@ -216,17 +216,29 @@ void EvictForProbe(Turn& turn, Job& job,
 
 }  // namespace
 
+bool TellOfAnEnd(const Job& job, const MemberIdentity& member) {
+  const bool is_closed =
+      std::all_of(job.suspicions.begin(), job.suspicions.end(),
+                  [&](const SuspicionReport& report) {
+                    return report.peer_rank != member.rank ||
+                           report.failure == v1::LINK_FAILURE_CLOSED ||
+                           report.failure == v1::LINK_FAILURE_REFUSED;
+                  });
+  const std::vector<LinkReport> roots = BrokenLinks(job);
+  return is_closed && !roots.empty() &&
+         std::all_of(roots.begin(), roots.end(), [&](const LinkReport& root) {
+           return root.peer == member.worker;
+         });
+}
+
 void HastenSuspicions(const Turn& turn, Job& job) {
-  size_t& answered = job.answered_suspicions;
-  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture()) {
-    answered = 0;
-    return;
-  }
+  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture()) return;
   if (AreAllProbed(job)) {
     job.suspicion_deadline = turn.now;
     return;
   }
   // This runs with every event, so it looks at each report until that is answered.
+  size_t& answered = job.answered_suspicions;
   while (answered < job.suspicions.size()) {
     if (!IsAnswered(turn.state, job, job.suspicions[answered])) return;
     ++answered;

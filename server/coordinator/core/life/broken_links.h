@@ -12,6 +12,11 @@ namespace ringmaster::coordinator {
 // process that ends is told of by its own stream.
 void HastenSuspicions(const Turn& turn, Job& job);
 
+// Returns true if all that is told of `job`'s links is that one member's were
+// closed by it, or refused: as a process that ends leaves them. One that stops
+// because of a link that nobody has told of yet leaves them so, too.
+[[nodiscard]] bool TellOfAnEnd(const Job& job, const MemberIdentity& member);
+
 // Nothing has explained the suspicions, so links are at fault. If some could not
 // be made when they were probed, the fewest members that cover them are evicted.
 // Else the same members begin again; if it happens again without a step in

@@ -124,7 +124,7 @@ void ResetForGeneration(Job& job) {
   job.awaits_successor = false;
   job.halt_intent =
       job.cancel_reason.has_value() ? HaltIntent::kCancel : HaltIntent::kReform;
-  job.suspicions.clear();
+  ForgetSuspicions(job);
   // Any rank's figures replace those of the generation before.
   job.figures_rank = std::numeric_limits<int>::max();
   ClearDeadlines(job);
@@ -591,6 +591,13 @@ void ClearDeadlines(Job& job) {
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   job.return_deadline = MonotonicTime::InfiniteFuture();
   job.holders_deadline = MonotonicTime::InfiniteFuture();
+}
+
+void ForgetSuspicions(Job& job) {
+  job.suspicions.clear();
+  job.answered_suspicions = 0;
+  job.probing.reset();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
 }
 
 }  // namespace ringmaster::coordinator

@@ -57,6 +57,10 @@ void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared);
 // Clears every deadline of `job` except those of progress.
 void ClearDeadlines(Job& job);
 
+// Forgets the reports on links of a generation that is over, and what was probed
+// because of them: both speak of its ranks.
+void ForgetSuspicions(Job& job);
+
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_FORMATION_H_

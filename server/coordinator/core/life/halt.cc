@@ -139,11 +139,9 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
     job.halt_deadline = std::max(job.halt_deadline, job.reattach_deadline);
   }
   job.stop_deadline = MonotonicTime::InfiniteFuture();
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
   NoteGrowthHalted(turn, job);
-  job.suspicions.clear();
-  job.probing.reset();
+  ForgetSuspicions(job);
   job.message = verdict.summary();
   // Finishing counts within a generation only: a finished member may be needed
   // again by the next one. Halts go out before the record: a halt never

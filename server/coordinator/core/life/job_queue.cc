@@ -15,6 +15,7 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/training.h"
+#include "server/coordinator/core/state/limit_reached.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -53,6 +54,20 @@ bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
     return true;
   }
   return false;
+}
+
+// The jobs that have not ended, and those whose creation is not durable yet.
+int64_t QueuedCount(const Turn& turn) {
+  const auto is_queued = [](const auto& entry) {
+    return !IsEnded(entry.second.state);
+  };
+  const auto is_created = [](const auto& entry) {
+    return std::holds_alternative<JobCreatedRecord>(entry.second.record);
+  };
+  return std::count_if(turn.state.jobs.begin(), turn.state.jobs.end(),
+                       is_queued) +
+         std::count_if(turn.outbox.in_flight.begin(),
+                       turn.outbox.in_flight.end(), is_created);
 }
 
 // A job that is being rebuilt has its number already.
@@ -144,6 +159,13 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
         JournalUnavailable(absl::StrCat("the creation of job ", submit.name),
                            turn.state.journal_error),
         "");
+    return;
+  }
+  if (QueuedCount(turn) >= turn.config.max_queued_jobs) {
+    turn.Reply(submit.request,
+               LimitReached(turn.config.max_queued_jobs,
+                            "jobs that have not ended", "max_queued_jobs"),
+               "");
     return;
   }
   JobCreatedRecord record;

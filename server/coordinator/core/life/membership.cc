@@ -10,6 +10,7 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
+#include "server/coordinator/core/life/broken_links.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/message_bounds.h"
@@ -173,16 +174,12 @@ void LoseForViolation(Turn& turn, const std::string& worker,
   ForgetEnded(turn, name, /*incarnation=*/0);
 }
 
-// Those of `job` that have not attached again, and whose peers' steps do not
-// prove that they train.
-std::vector<const Member*> AwaitedMembers(const State& state, const Job& job) {
-  std::vector<const Member*> awaited;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    const Worker* const worker = state.FindWorker(member.identity.worker);
-    if (worker->session == 0 && !worker->is_cut_off) awaited.push_back(&member);
-  }
-  return awaited;
+// Returns true if it has not attached again, and its peers' steps do not prove that
+// it trains.
+bool IsAwaited(const State& state, const Member& member) {
+  if (member.is_lost) return false;
+  const Worker* const worker = state.FindWorker(member.identity.worker);
+  return worker->session == 0 && !worker->is_cut_off;
 }
 
 // Its time may be too short for what a last checkpoint takes.
@@ -216,13 +213,15 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
     return;
   }
   if (RefuseHello(turn, hello)) return;
-  // A worker of a coordinator whose journal is gone: fence its generation too.
-  turn.state.last_generation =
-      std::max(turn.state.last_generation, hello.generation);
-  if (SendAway(turn, hello) ||
+  const bool is_sent_away = SendAway(turn, hello);
+  if (!is_sent_away &&
       RefuseFalse(turn, hello, CheckSteps(turn.state, hello))) {
     return;
   }
+  // A worker of a coordinator whose journal is gone: fence its generation too.
+  turn.state.last_generation =
+      std::max(turn.state.last_generation, hello.generation);
+  if (is_sent_away) return;
   if (!hello.held_job_fault.empty()) {
     turn.Emit(
         v1::EVENT_SEVERITY_WARNING, "worker.held_job_ignored", hello.name,
@@ -325,17 +324,19 @@ void LoseEnded(Turn& turn, Job& job) {
       job.is_recovered || job.suspicions.empty()) {
     return;
   }
-  const std::vector<const Member*> awaited = AwaitedMembers(turn.state, job);
-  if (awaited.size() != 1) return;
-  const MemberIdentity& identity = awaited[0]->identity;
+  const Member* awaited = nullptr;
+  for (const Member& member : job.members) {
+    if (!IsAwaited(turn.state, member)) continue;
+    if (awaited != nullptr) return;
+    awaited = &member;
+  }
+  if (awaited == nullptr || !TellOfAnEnd(job, awaited->identity)) return;
+  const MemberIdentity& identity = awaited->identity;
   const auto report =
       std::find_if(job.suspicions.begin(), job.suspicions.end(),
                    [&](const SuspicionReport& suspicion) {
-                     return suspicion.peer_rank == identity.rank &&
-                            (suspicion.failure == v1::LINK_FAILURE_CLOSED ||
-                             suspicion.failure == v1::LINK_FAILURE_REFUSED);
+                     return suspicion.peer_rank == identity.rank;
                    });
-  if (report == job.suspicions.end()) return;
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   LoseCutOff(
       turn, std::string(identity.worker),
@@ -385,8 +386,10 @@ void OnReattachDeadline(Turn& turn, Job& job) {
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
   std::vector<std::string> missing;
-  for (const Member* const member : AwaitedMembers(turn.state, job))
-    missing.push_back(member->identity.worker);
+  for (const Member& member : job.members) {
+    if (IsAwaited(turn.state, member))
+      missing.push_back(member.identity.worker);
+  }
   const std::string detail =
       absl::StrCat("did not attach again within ",
                    absl::FormatDuration(turn.config.reattach_budget),

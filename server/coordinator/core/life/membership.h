@@ -34,9 +34,9 @@ void OnDrain(Turn& turn, const DrainRequested& drain);
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why);
 
 // After a silence of the coordinator's own: gives up the only member of `job`
-// that is still waited for, if a peer reports that its connection with it was
-// closed or refused. Its process has ended, for its own stream ended, too. (After
-// a restart of the coordinator everybody's stream has.)
+// that is still waited for, if the peers' reports are those of its end
+// (broken_links.h). That is likely, and waiting costs more: everybody else is back.
+// (After a restart of the coordinator nobody's connections tell.)
 void LoseEnded(Turn& turn, Job& job);
 
 // Removes workers that were silent for a lease, in the order of their names,

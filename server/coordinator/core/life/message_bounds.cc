@@ -134,6 +134,24 @@ struct BoundsVisitor {
     return Check("notice.sample.step", notice.sample().step(), 0, last);
   }
 
+  absl::Status operator()(const ProbedReceived& event) const {
+    const v1::Probed& probed = event.probed;
+    RETURN_IF_ERROR(CheckGeneration("probed.generation", probed.generation()));
+    const Member* const member = MemberIn(state, worker, probed.generation());
+    if (member == nullptr) return absl::OkStatus();
+    const std::optional<Probing>& probing = state.ActiveJob()->probing;
+    if (!probing.has_value()) return absl::OkStatus();
+    for (const v1::ProbeResult& result : probed.results()) {
+      const int rank = result.peer_rank();
+      if (rank == member->identity.rank || !probing->answers.contains(rank)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("says probed.results.peer_rank ", rank,
+                         "; it must be one that it was asked to try"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // The others have nothing to check.
   template <typename Other>
   absl::Status operator()(const Other&) const {

@@ -24,10 +24,11 @@ SessionId ProberAt(const State& state, const Job& job, int rank) {
   return can_be_asked ? worker->session : 0;
 }
 
+// A newcomer with the name of a member that is lost is not that member.
 bool IsHeard(const State& state, const Job& job, int rank) {
-  const Worker* const worker =
-      state.FindWorker(MemberAt(job, rank).identity.worker);
-  return worker != nullptr && worker->session != 0 &&
+  const Member& member = MemberAt(job, rank);
+  const Worker* const worker = state.FindWorker(member.identity.worker);
+  return !member.is_lost && worker != nullptr && worker->session != 0 &&
          worker->last_heard > job.probing->since;
 }
 
@@ -76,26 +77,20 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
   auto& answers = job.probing->answers;
   const auto answer = answers.find(member->identity.rank);
   if (answer == answers.end()) return;
-  for (const v1::ProbeResult& result : probed.probed.results()) {
-    if (answers.contains(result.peer_rank()) &&
-        result.peer_rank() != answer->first) {
-      continue;
-    }
-    CloseForViolation(turn, worker,
-                      absl::StrCat("has probed rank ", result.peer_rank(),
-                                   ", which it was not asked to"));
-    return;
-  }
   answer->second = probed.probed;
 }
 
-bool HasProbed(const Job& job, const SuspicionReport& report) {
+bool HasAllAnswers(const Job& job) {
+  return job.probing.has_value() &&
+         std::all_of(
+             job.probing->answers.begin(), job.probing->answers.end(),
+             [](const auto& entry) { return entry.second.has_value(); });
+}
+
+bool IsProbed(const Job& job, const SuspicionReport& report) {
   const auto& answers = job.probing->answers;
   return answers.contains(report.observer_rank) &&
-         answers.contains(report.peer_rank) &&
-         std::all_of(answers.begin(), answers.end(), [](const auto& entry) {
-           return entry.second.has_value();
-         });
+         answers.contains(report.peer_rank);
 }
 
 std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {

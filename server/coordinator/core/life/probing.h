@@ -30,9 +30,12 @@ namespace ringmaster::coordinator {
 
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 
-// Returns true if everybody who was asked has answered, and the link that
-// `report` is about was among those that they tried. Requires job.probing.
-[[nodiscard]] bool HasProbed(const Job& job, const SuspicionReport& report);
+// Returns true if members were asked, and all of them have answered.
+[[nodiscard]] bool HasAllAnswers(const Job& job);
+
+// Returns true if the link that `report` is about is one of those that members
+// were asked to try. Requires job.probing.
+[[nodiscard]] bool IsProbed(const Job& job, const SuspicionReport& report);
 
 // The links that could not be made although both ends were heard, as reports of
 // those who tried.

@@ -110,7 +110,7 @@ void Suspend(Turn& turn, std::string_view reporter) {
   DropAll(turn, *job);
   job->state = v1::JOB_STATE_QUEUED;
   job->halt_intent = HaltIntent::kReform;
-  job->suspicions.clear();
+  ForgetSuspicions(*job);
   ClearDeadlines(*job);
   job->message = IsNew(*job)
                      ? "waits for the jobs before it"

@@ -115,7 +115,9 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   member->awaited_ratio = beat.figures.awaited_ratio();
   const bool is_prepared =
       beat.phase != v1::PHASE_PREPARE || job.counted_since < job.generation;
-  if (is_prepared && CountsSteps(job, *member) && HasPossibleSteps(job, beat)) {
+  // CheckMessage has checked those of a member that has prepared.
+  if (is_prepared && CountsSteps(job, *member) &&
+      (member->prepared.has_value() || HasPossibleSteps(job, beat))) {
     TakeStep(turn, job, worker, *member, beat.step);
     TakeFigures(job, *member, beat.step, beat.figures);
   }

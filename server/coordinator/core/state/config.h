@@ -37,6 +37,9 @@ struct Config {
   // flag --failure_budget where it follows from it.
   [[nodiscard]] absl::Status Validate() const;
 
+  // A job is refused while so many have not ended, the running one included.
+  int max_queued_jobs = 1000;
+
   // kMinFailureBudget to kMaxFailureBudget.
   absl::Duration failure_budget = absl::Seconds(2);
   // Workers send a beat at least this often: budget / 5, so that three in a

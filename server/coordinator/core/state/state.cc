@@ -117,9 +117,6 @@ const Job* State::FindJob(std::string_view id) const {
     const auto known = jobs.find(number);
     if (known != jobs.end() && known->second.id == id) return &known->second;
   }
-  for (const auto& [other, job] : jobs) {
-    if (job.id == id) return &job;
-  }
   return nullptr;
 }
 

@@ -170,8 +170,8 @@ class RandomCluster {
   void DeliverUp(Process& process);
   void DeliverDown(Process& process);
   void Receive(Process& process, const Action& action);
-  // It is in no job any more.
   void AnswerProbe(Process& process, const v1::Probe& probe);
+  // It is in no job any more.
   static void GoIdle(Process& process);
   void ReceiveAssignment(Process& process, const SendAssignment& assignment);
   void SayAgain(Process& process);

@@ -1,4 +1,4 @@
-#include "server/coordinator/rpc/limits.h"
+#include "server/coordinator/core/state/limit_reached.h"
 
 #include <string>
 
