@@ -86,10 +86,18 @@ absl::StatusOr<StateContents> BackUpState(const std::string& state_dir,
                                           NewFile& file) {
   const std::string journal = absl::StrCat(state_dir, "/", kJournalFile);
   std::error_code error;
-  if (fs::equivalent(journal, file.path(), error)) {
+  const fs::path out(file.path());
+  const fs::path place = out.has_parent_path() ? out.parent_path() : ".";
+  const std::string name = out.filename().string();
+  // SQLite's own files beside the journal have its name and "-wal", "-shm", ...
+  const bool is_of_state =
+      fs::equivalent(place, state_dir, error) &&
+      (name == kJournalFile || name == kLockFile ||
+       absl::StartsWith(name, absl::StrCat(kJournalFile, "-")));
+  if (is_of_state || fs::equivalent(journal, out, error)) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.path(),
-                     " is the journal itself: write the backup "
+                     " is a file of the state itself: write the backup "
                      "to another file"));
   }
   RETURN_IF_ERROR(file.Check());

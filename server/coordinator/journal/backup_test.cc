@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/journal/journal.h"
+#include "server/coordinator/journal/state_directory.h"
 #include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
 #include "sqlite3.h"
@@ -126,12 +127,20 @@ TEST_F(BackupTest, AFileThatIsThereStaysUnlessItMayBeReplaced) {
   EXPECT_TRUE(Restore().ok());
 }
 
-TEST_F(BackupTest, ItIsNotWrittenOverTheJournal) {
+TEST_F(BackupTest, ItIsNotWrittenOverTheState) {
   const std::unique_ptr<Journal> journal = Fill();
-  NewFile file(absl::StrCat(state_, "/./", kJournalFile), /*may_replace=*/true);
-  const absl::Status status = BackUpState(state_, file).status();
-  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("the journal itself"));
+  const std::string journal_file = kJournalFile;
+  for (const std::string& name :
+       {journal_file, journal_file + "-wal", std::string(kLockFile)}) {
+    NewFile file(absl::StrCat(state_, "/./", name), /*may_replace=*/true);
+    const absl::Status status = BackUpState(state_, file).status();
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage) << name;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("a file of the state itself"));
+  }
+  NewFile beside(absl::StrCat(state_, "/", journal_file, ".backup"),
+                 /*may_replace=*/false);
+  EXPECT_TRUE(BackUpState(state_, beside).ok());
 }
 
 TEST_F(BackupTest, OfNothingIsRefused) {

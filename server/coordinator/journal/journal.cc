@@ -30,15 +30,18 @@ struct Waiting {
 // A pass of this size delays the records that come meanwhile by some milliseconds.
 constexpr int64_t kPassBytes = 256 << 10;
 
-// Brings `compaction` up to what `database` holds, and makes a whole round, since
-// nobody waits yet.
+// Tells `compaction` of all that `database` holds. It must know every record: rows
+// are moved and dropped by their numbers.
+absl::Status AddAll(Database& database, Compaction& compaction) {
+  return database.ForEachRow([&](int64_t, const Row& row) -> absl::Status {
+    ASSIGN_OR_RETURN(const JournalRecord record, Decode(row));
+    compaction.Add(DigestOf(record), BytesOf(row));
+    return absl::OkStatus();
+  });
+}
+
+// Makes a whole round, since nobody waits yet.
 absl::Status CompactAll(Database& database, Compaction& compaction) {
-  RETURN_IF_ERROR(
-      database.ForEachRow([&](int64_t, const Row& row) -> absl::Status {
-        ASSIGN_OR_RETURN(const JournalRecord record, Decode(row));
-        compaction.Add(DigestOf(record), BytesOf(row));
-        return absl::OkStatus();
-      }));
   RETURN_IF_ERROR(
       compaction.Pass(database, std::numeric_limits<int64_t>::max()));
   return database.Shrink();
@@ -195,6 +198,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
   ASSIGN_OR_RETURN(Database database,
                    Database::Open(directory.File(kJournalFile)));
   Compaction compaction(options.max_ended_jobs);
+  RETURN_IF_ERROR(AddAll(database, compaction));
   if (const absl::Status status = CompactAll(database, compaction);
       absl::IsDataLoss(status)) {
     return status;

@@ -101,7 +101,7 @@ absl::StatusOr<StateDirectory> StateDirectory::Acquire(
                         ExitCode::kUsage);
   }
   RETURN_IF_ERROR(CreateDirectories(path));
-  const std::string lock_path = path + "/lock";
+  const std::string lock_path = path + "/" + kLockFile;
   const int fd =
       open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode);
   if (fd < 0) return CannotUse(path, "written", errno);

@@ -8,6 +8,8 @@
 
 namespace ringmaster::coordinator {
 
+inline constexpr char kLockFile[] = "lock";
+
 // Holds an exclusive flock(2) on PATH/lock for its life. The kernel lets go of
 // it when the process ends, however it ends: no stale lock is ever left. The
 // file's text (pid and host) only names the holder to others.
