@@ -24,7 +24,9 @@ constexpr size_t kThreads = 2;
 // they take none of the process's descriptors.
 constexpr int kMaxQueued = 8;
 // A client that sends or takes nothing may hold up a thread, and so the
-// server's end, for this long.
+// server's end, for this long. One that sends a byte at a time holds it for as
+// many times that as it sends bytes: probes that end a process belong to the
+// health service of gRPC (--health_listen), whose connections are bounded.
 constexpr time_t kIdleSeconds = 1;
 // Version 0.0.4 of the text format:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
@@ -45,7 +47,6 @@ class BoundedPool final : public httplib::ThreadPool {
   void enqueue(std::function<void()> task) override {
     {
       MutexLock lock(mutex_);
-      // Not for long: kIdleSeconds bound each task.
       while (queued_ >= kMaxQueued) room_.Wait(mutex_);
       ++queued_;
     }
@@ -87,7 +88,7 @@ struct MetricsServer::Impl {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const HostPort& address, Collect collect, Probe is_live, Probe is_ready) {
-  // As the other servers here, it listens on the first address of a name.
+  // The library listens on one address: the first of a name.
   const absl::StatusOr<std::vector<SocketAddress>> resolved =
       Resolve(address.ToString());
   if (!resolved.ok()) {

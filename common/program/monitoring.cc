@@ -69,8 +69,9 @@ void Monitoring::Set(const Health& health) {
               health.ready.code() != health_state_.ready.code();
     health_state_ = health;
   }
-  if (health_ != nullptr) health_->Set(health.live.ok(), health.ready.ok());
+  // gRPC sends the state to all who watch it, whether it is news or not.
   if (!is_news) return;
+  if (health_ != nullptr) health_->Set(health.live.ok(), health.ready.ok());
   LogEvent(health.live.ok() ? LogLevel::kInfo : LogLevel::kError,
            "monitoring.health",
            {{"is_live", health.live.ok()},

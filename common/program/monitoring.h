@@ -31,8 +31,8 @@ class Monitoring {
   Monitoring(const Monitoring&) = delete;
   Monitoring& operator=(const Monitoring&) = delete;
 
-  // The answer to every probe from now on, and a line of the log if it differs
-  // from the last one. Before the first call the program is alive, and not
+  // The answer to every probe from now on, and a line of the log if the program is
+  // alive or ready otherwise than before. Before the first call the program is alive, and not
   // ready.
   void Set(const Health& health) EXCLUDES(mutex_);
 

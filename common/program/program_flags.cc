@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -21,19 +22,21 @@ void ReopenLogOnHangup() {
   sigset_t hangup;
   sigemptyset(&hangup);
   sigaddset(&hangup, SIGHUP);
-  // Threads that are started later leave it to this one, which lives as long
-  // as the log: until the process ends.
+  // Threads that are started later leave it to the one below.
   pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
-  static const std::thread* const thread = new std::thread([hangup] {
-    int signal = 0;
-    while (sigwait(&hangup, &signal) == 0) {
-      if (const absl::Status status = ReopenLogFile(); !status.ok()) {
-        LogEvent(LogLevel::kError, "log.not_reopened",
-                 {{"message", std::string(status.message())}});
+  static std::once_flag is_started;
+  std::call_once(is_started, [hangup] {
+    // Lives as long as the log: until the process ends.
+    std::thread([hangup] {
+      int signal = 0;
+      while (sigwait(&hangup, &signal) == 0) {
+        if (const absl::Status status = ReopenLogFile(); !status.ok()) {
+          LogEvent(LogLevel::kError, "log.not_reopened",
+                   {{"message", std::string(status.message())}});
+        }
       }
-    }
+    }).detach();
   });
-  (void)thread;
 }
 
 }  // namespace

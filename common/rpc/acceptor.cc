@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/logging/logging.h"
+#include "common/rpc/channel.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -39,9 +40,6 @@ constexpr absl::Duration kSweepInterval = absl::Seconds(1);
 // A flood does not cause more sweeps than this.
 constexpr absl::Duration kLeastSweepInterval = absl::Milliseconds(100);
 constexpr absl::Duration kReportInterval = absl::Seconds(10);
-// The keepalive timeout of ConfigureServer, which gRPC's listener gives to the
-// kernel too.
-constexpr unsigned kUserTimeoutMs = 5'000;
 // So that connections which wait do not delay Stop.
 constexpr int kAcceptsInARow = 64;
 
@@ -90,8 +88,8 @@ Peer PeerOf(int fd) {
 void SetConnectionOptions(int fd) {
   const int yes = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
-             sizeof(kUserTimeoutMs));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kServerKeepaliveTimeoutMs,
+             sizeof(kServerKeepaliveTimeoutMs));
 }
 
 }  // namespace
@@ -208,7 +206,7 @@ void Acceptor::Take(int fd, int listening) {
                                         .host = peer.host,
                                         .peer = peer.name});
     by_peer_[peer.name] = id;
-    ++strangers_;
+    AddStranger(id, peer.host);
     to_go = MakeRoom(shares.strangers);
   }
   for (const Socket& socket : to_go) ShutDown(socket);
@@ -235,23 +233,30 @@ std::vector<Acceptor::Socket> Acceptor::MakeRoom(int share) {
 }
 
 Acceptor::Connections::iterator Acceptor::NextToGo() {
-  std::unordered_map<std::string, int> count_of;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.admissions == 0) ++count_of[connection.host];
-  }
-  auto chosen = connections_.end();
-  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-    if (it->second.admissions > 0) continue;
-    if (chosen == connections_.end() ||
-        count_of[it->second.host] > count_of[chosen->second.host]) {
-      chosen = it;
-    }
-  }
-  return chosen;
+  const auto has_fewer = [](const auto& a, const auto& b) {
+    // Of hosts with as many, the one whose oldest is younger comes first.
+    return std::pair(a.second.size(), -*a.second.begin()) <
+           std::pair(b.second.size(), -*b.second.begin());
+  };
+  const auto host = std::max_element(strangers_of_host_.begin(),
+                                     strangers_of_host_.end(), has_fewer);
+  return connections_.find(*host->second.begin());
+}
+
+void Acceptor::AddStranger(int64_t id, const std::string& host) {
+  strangers_of_host_[host].insert(id);
+  ++strangers_;
+}
+
+void Acceptor::RemoveStranger(int64_t id, const std::string& host) {
+  const auto it = strangers_of_host_.find(host);
+  it->second.erase(id);
+  if (it->second.empty()) strangers_of_host_.erase(it);
+  --strangers_;
 }
 
 void Acceptor::Erase(Connections::iterator it) {
-  if (it->second.admissions == 0) --strangers_;
+  if (it->second.admissions == 0) RemoveStranger(it->first, it->second.host);
   const auto named = by_peer_.find(it->second.peer);
   if (named != by_peer_.end() && named->second == it->first)
     by_peer_.erase(named);
@@ -282,7 +287,9 @@ void Acceptor::Admit(const std::string& peer) {
   MutexLock lock(mutex_);
   const auto named = by_peer_.find(peer);
   if (named == by_peer_.end()) return;
-  if (connections_.at(named->second).admissions++ == 0) --strangers_;
+  Connection& connection = connections_.at(named->second);
+  if (connection.admissions++ == 0)
+    RemoveStranger(named->second, connection.host);
 }
 
 void Acceptor::Dismiss(const std::string& peer) {
@@ -290,7 +297,8 @@ void Acceptor::Dismiss(const std::string& peer) {
   const auto named = by_peer_.find(peer);
   if (named == by_peer_.end()) return;
   Connection& connection = connections_.at(named->second);
-  if (connection.admissions > 0 && --connection.admissions == 0) ++strangers_;
+  if (connection.admissions > 0 && --connection.admissions == 0)
+    AddStranger(named->second, connection.host);
 }
 
 ConnectionCounts Acceptor::counts() const {

@@ -14,7 +14,7 @@
 // Thread-safe, except for AddTo, Start and Stop. Free of gRPC's headers.
 // Ownership: to be destroyed after the server, and stopped before it.
 // Example:
-//   ASSIGN_OR_RETURN(acceptor, Acceptor::Listen(address, limits));
+//   ASSIGN_OR_RETURN(acceptor, Acceptor::Listen(address));
 //   acceptor->AddTo(builder, credentials);
 //   server = builder.BuildAndStart();
 //   acceptor->Start();
@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -136,6 +137,8 @@ class Acceptor {
   // The oldest stranger of the host that has the most.
   Connections::iterator NextToGo() REQUIRES(mutex_);
   void Erase(Connections::iterator it) REQUIRES(mutex_);
+  void AddStranger(int64_t id, const std::string& host) REQUIRES(mutex_);
+  void RemoveStranger(int64_t id, const std::string& host) REQUIRES(mutex_);
   // Forgets connections that gRPC has closed.
   void Sweep() REQUIRES(mutex_);
   void NoteDropped(std::string host, std::string why) REQUIRES(mutex_);
@@ -152,6 +155,8 @@ class Acceptor {
   std::unordered_map<std::string, int64_t> by_peer_ GUARDED_BY(mutex_);
   int64_t last_id_ GUARDED_BY(mutex_) = 0;
   int strangers_ GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::string, std::set<int64_t>> strangers_of_host_
+      GUARDED_BY(mutex_);
   int64_t dropped_total_ GUARDED_BY(mutex_) = 0;
   Dropped dropped_ GUARDED_BY(mutex_);
   MonotonicTime swept_ GUARDED_BY(mutex_);

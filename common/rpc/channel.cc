@@ -18,7 +18,6 @@ namespace {
 // Keepalive of servers: a client that does not answer a ping within the timeout
 // is dead.
 constexpr int kServerKeepaliveTimeMs = 10'000;
-constexpr int kServerKeepaliveTimeoutMs = 5'000;
 
 // A connection that has not finished TLS' and HTTP/2's handshakes by then is
 // closed; gRPC would wait for two minutes. So is one without any call for a

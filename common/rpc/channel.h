@@ -20,6 +20,10 @@ class ServerBuilder;
 
 namespace ringmaster {
 
+// A client that does not answer a ping for so long is dead; the kernel uses the same
+// for what is not acknowledged.
+inline constexpr int kServerKeepaliveTimeoutMs = 5'000;
+
 // Largest control message either side takes; larger ones fail with
 // RESOURCE_EXHAUSTED.
 inline constexpr int kMaxMessageBytes = 4 << 20;

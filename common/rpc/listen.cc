@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/transport/socket_address.h"
+#include "common/transport/tcp.h"
 
 namespace ringmaster {
 namespace {
@@ -19,41 +20,33 @@ absl::Status Failed(const HostPort& address, absl::string_view why) {
       absl::StrCat("cannot listen on ", address.ToString(), ": ", why));
 }
 
-// A socket that listens there; not open, and errno says why, if that fails.
-UniqueFd ListenAt(const SocketAddress& address) {
-  const int family = address.storage.ss_family;
-  UniqueFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.is_open()) return fd;
-  // A port in TIME_WAIT is no obstacle, one that is in use is.
-  const int yes = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  const int no = 0;
-  if (family == AF_INET6)
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-  if (bind(fd.get(), address.get(), address.length) != 0 ||
-      listen(fd.get(), SOMAXCONN) != 0) {
-    return UniqueFd();
-  }
-  return fd;
+// The port lies at the same place in both kinds of address.
+void SetPort(int port, SocketAddress& address) {
+  reinterpret_cast<sockaddr_in&>(address.storage).sin_port =
+      htons(static_cast<uint16_t>(port));
+}
+
+// A socket that listens there; not open, with the reason in `why`, if that fails.
+UniqueFd ListenAt(const SocketAddress& address, std::string& why) {
+  UniqueFd fd(socket(address.storage.ss_family,
+                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int error =
+      fd.is_open() ? BindAndListen(fd.get(), address, SOMAXCONN) : errno;
+  if (error == 0) return fd;
+  if (why.empty()) why = std::strerror(error);
+  return UniqueFd();
 }
 
 absl::StatusOr<ListeningSockets> ListenOnResolved(const HostPort& address) {
+  absl::StatusOr<std::vector<SocketAddress>> resolved =
+      Resolve(address.ToString());
+  if (!resolved.ok()) return Failed(address, resolved.status().message());
   ListeningSockets listening = {.port = address.port};
   std::string why;
-  for (size_t i = 0;; ++i) {
-    // Again each time: the first socket may have chosen the port.
-    const absl::StatusOr<std::vector<SocketAddress>> resolved =
-        Resolve(HostPort{address.host, listening.port}.ToString());
-    if (!resolved.ok()) {
-      why = std::string(resolved.status().message());
-      break;
-    }
-    if (i >= resolved->size()) break;
-    UniqueFd fd = ListenAt((*resolved)[i]);
-    if (!fd.is_open()) {
-      if (why.empty()) why = std::strerror(errno);
-      continue;
-    }
+  for (SocketAddress& each : *resolved) {
+    SetPort(listening.port, each);  // which the first socket may have chosen
+    UniqueFd fd = ListenAt(each, why);
+    if (!fd.is_open()) continue;
     const absl::StatusOr<SocketAddress> bound = LocalAddress(fd.get());
     if (!bound.ok()) return bound.status();
     listening.port = bound->port();
