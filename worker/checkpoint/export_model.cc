@@ -247,14 +247,14 @@ absl::StatusOr<ExportedModel> ExportModel(const std::string& checkpoint,
 std::vector<CheckpointCompanion> FindCompanions(
     const std::string& vocabulary, const std::string& merges,
     const std::string& initial_parameters) {
+  std::error_code error;
   if (!vocabulary.empty()) {
-    return {{"vocab.json", fs::absolute(vocabulary).string()},
-            {"merges.txt", fs::absolute(merges).string()}};
+    return {{"vocab.json", fs::absolute(vocabulary, error).string()},
+            {"merges.txt", fs::absolute(merges, error).string()}};
   }
   std::vector<CheckpointCompanion> found;
   if (initial_parameters.empty()) return found;
-  std::error_code error;
-  fs::path beside = fs::absolute(initial_parameters);
+  fs::path beside = fs::absolute(initial_parameters, error);
   if (!fs::is_directory(beside, error)) beside = beside.parent_path();
   for (const char* const name :
        {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/status/status_macros.h"
+#include "common/text/utf8.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/data_file.h"
 
@@ -23,20 +24,11 @@ constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr char kEndOfText[] = "<|endoftext|>";
 constexpr size_t kMaxCitedBytes = 200;
 
-std::string_view Cut(std::string_view text) {
-  if (text.size() <= kMaxCitedBytes) return text;
-  size_t end = kMaxCitedBytes;
-  // Not within a character of UTF-8.
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
-
 // "\"text\"", on one line and not too long, whatever the file holds.
 std::string Quoted(std::string_view text) {
-  const std::string_view cut = Cut(text);
-  return absl::StrCat(
-      "\"", absl::Utf8SafeCHexEscape(absl::string_view(cut.data(), cut.size())),
-      cut.size() < text.size() ? "..." : "", "\"");
+  const std::string cut = BoundedUtf8(text, kMaxCitedBytes);
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(cut),
+                      cut.size() < text.size() ? "..." : "", "\"");
 }
 
 // The character that stands for each byte, in UTF-8.
@@ -82,7 +74,7 @@ class VocabReader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool number_float(number_float_t /*value*/, const string_t& text) override {
-    return NotAnId(std::string(Cut(text)));
+    return NotAnId(BoundedUtf8(text, kMaxCitedBytes));
   }
   bool string(string_t& /*value*/) override { return NotAnId("a string"); }
   bool binary(binary_t& /*value*/) override { return NotAnId("binary"); }
@@ -106,10 +98,11 @@ class VocabReader final : public nlohmann::json_sax<json> {
         absl::StrReplaceAll(error.what(), {{"\x7f", "\\x7f"}});
     // "[json.exception.parse_error.101] parse error at line 1, column 2: why"
     const size_t why = what.find(": ");
-    error_ = absl::StrCat(
-        "line ", 1 + std::count(read.begin(), read.end(), '\n'),
-        ": malformed JSON: ",
-        std::string(Cut(why == what.npos ? what : what.substr(why + 2))));
+    error_ =
+        absl::StrCat("line ", 1 + std::count(read.begin(), read.end(), '\n'),
+                     ": malformed JSON: ",
+                     BoundedUtf8(why == what.npos ? what : what.substr(why + 2),
+                                 kMaxCitedBytes));
     return false;
   }
 

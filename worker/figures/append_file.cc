@@ -69,7 +69,7 @@ absl::StatusOr<AppendFile> AppendFile::OpenOrCreate(std::string path) {
 }
 
 std::string AppendFile::RotatedName(const std::string& path) {
-  return absl::StrCat(TargetOf(path), ".1");
+  return absl::StrCat(TargetOf(path), std::string(kRotated));
 }
 
 absl::StatusOr<AppendFile> AppendFile::TakeOver(const std::string& path,

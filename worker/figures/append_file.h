@@ -50,6 +50,7 @@ class AppendFile {
   [[nodiscard]] absl::Status Rotate();
   // "FILE.1", beside the file that `path` leads to.
   [[nodiscard]] static std::string RotatedName(const std::string& path);
+  static constexpr std::string_view kRotated = ".1";
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] size_t buffered_bytes() const { return buffer_.size(); }

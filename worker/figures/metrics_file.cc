@@ -156,7 +156,10 @@ absl::Status ContinueRotated(const std::string& path, int64_t resume_step,
   ASSIGN_OR_RETURN(Story before, ReadStory(rotated, resume_step));
   if (story->kept_bytes == 0 && story->kept_later.empty()) {
     std::error_code error;
-    std::filesystem::rename(rotated, std::filesystem::canonical(path), error);
+    // Its name without the ending is that of the file that `path` leads to.
+    std::filesystem::rename(
+        rotated,
+        rotated.substr(0, rotated.size() - AppendFile::kRotated.size()), error);
     if (error) {
       return absl::ErrnoToStatus(error.value(),
                                  absl::StrCat("cannot continue ", rotated));
@@ -177,13 +180,24 @@ absl::Status ContinueRotated(const std::string& path, int64_t resume_step,
 absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
                                               int64_t resume_step,
                                               int64_t max_bytes) {
+  std::error_code unknown;
+  // A rotation that was cut short has left the rotated file alone.
+  const bool is_new = !std::filesystem::exists(path, unknown) && !unknown;
+  if (!is_new && !IsRegularFile(path)) {
+    ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
+    return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps(),
+                       max_bytes);
+  }
+  Story story;
+  if (!is_new) {
+    ASSIGN_OR_RETURN(story, ReadStory(path, resume_step));
+  }
+  RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
   if (!IsRegularFile(path)) {
     ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
     return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps(),
                        max_bytes);
   }
-  ASSIGN_OR_RETURN(Story story, ReadStory(path, resume_step));
-  RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
   ASSIGN_OR_RETURN(AppendFile file,
                    AppendFile::TakeOver(path, story.kept_bytes));
   file.Append(story.kept_later);

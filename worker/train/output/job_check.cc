@@ -13,16 +13,14 @@
 #include "common/config/flags.h"
 #include "common/machine/memory_limits.h"
 #include "common/plan/plan.h"
-#include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/sync/thread_pool.h"
 #include "nlohmann/json.hpp"
-#include "worker/checkpoint/import_parameters.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model_registry.h"
 #include "worker/train/output/text_sampler.h"
-#include "worker/train/state/job_field_names.h"
+#include "worker/train/state/job_inputs.h"
 #include "worker/train/state/memory_check.h"
 #include "worker/train/state/program_config.h"
 
@@ -56,20 +54,12 @@ PartCheck Part(std::string part, const absl::StatusOr<std::string>& found) {
 
 absl::StatusOr<std::string> CheckDataset(const ProgramConfig& config,
                                          const ModelInput& input) {
-  DataConfig data = config.data;
-  data.shape = input.shape;
-  data.vocabulary = input.vocabulary;
-  const absl::StatusOr<std::unique_ptr<Dataset>> dataset = CreateDataset(data);
-  if (!dataset.ok()) {
-    const absl::Status named(
-        dataset.status().code(),
-        InJobFields(std::string(dataset.status().message()), data.kind));
-    return WithExitCode(named, ExitCode::kUnreadable);
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
+                   OpenDataset(config, input));
   std::string found =
-      absl::StrCat((*dataset)->size(Split::kTrain), " samples to train on, ",
-                   (*dataset)->size(Split::kHeldOut), " held out");
-  if (const int64_t skipped = (*dataset)->skipped_samples(); skipped > 0)
+      absl::StrCat(dataset->size(Split::kTrain), " samples to train on, ",
+                   dataset->size(Split::kHeldOut), " held out");
+  if (const int64_t skipped = dataset->skipped_samples(); skipped > 0)
     absl::StrAppend(&found, ", ", skipped, " skipped as not valid");
   return found;
 }
@@ -113,29 +103,16 @@ absl::StatusOr<std::string> CheckRankMemory(const ProgramConfig& config,
 
 absl::StatusOr<std::string> CheckInitialParameters(const ProgramConfig& config,
                                                    const Plan& plan) {
-  const std::string& path = config.program.initial_parameters();
   std::vector<float> parameters(static_cast<size_t>(plan.total_elems()));
-  const absl::Status imported =
-      ImportParameters(path, plan, absl::MakeSpan(parameters));
-  if (!imported.ok()) {
-    return WithExitCode(Annotate(imported, "train.initial_parameters"),
-                        ExitCode::kUnreadable);
-  }
-  return absl::StrCat(path, " has all tensors of the model");
+  RETURN_IF_ERROR(
+      ReadInitialParameters(config, plan, absl::MakeSpan(parameters)));
+  return absl::StrCat(config.program.initial_parameters(),
+                      " has all tensors of the model");
 }
 
 absl::StatusOr<std::string> CheckSampler(const ProgramConfig& config,
                                          const ModelInput& input) {
-  const v1::SampleSpec& sample = config.program.sample();
-  const absl::Status status =
-      input.shape.tokens == 0
-          ? absl::InvalidArgumentError(absl::StrCat(
-                "the model ", config.model.kind, " does not write text"))
-          : TextSampler::Create({.prompt = sample.prompt()},
-                                config.data.vocabulary_path,
-                                config.data.merges_path, input.vocabulary)
-                .status();
-  if (!status.ok()) return Annotate(status, "train.sample");
+  RETURN_IF_ERROR(TextSampler::OfJob(config, input).status());
   return config.data.vocabulary_path.empty()
              ? std::string("tokens are bytes")
              : absl::StrCat("tokens are those of ",

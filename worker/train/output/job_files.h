@@ -135,7 +135,9 @@ class JobFiles {
   absl::Status failure_;
   absl::Status latest_failure_;
   int64_t generation_ = 0;
-  bool is_writer_ = false;     // of checkpoints, in this generation
+  bool is_writer_ = false;  // of checkpoints, in this generation
+  // Looked for once, since they may lie on a file server that hangs.
+  std::vector<CheckpointCompanion> companions_;
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with
   // The bytes of this generation's recorded steps.
   int64_t recorded_sent_bytes_ = 0;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/counter_random.h"
+#include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -34,6 +35,24 @@ absl::StatusOr<std::unique_ptr<TextSampler>> TextSampler::Create(
   }
   return std::unique_ptr<TextSampler>(
       new TextSampler(config, std::move(tokenizer)));
+}
+
+absl::StatusOr<std::unique_ptr<TextSampler>> TextSampler::OfJob(
+    const ProgramConfig& config, const ModelInput& input) {
+  const v1::SampleSpec& sample = config.program.sample();
+  if (sample.prompt().empty()) return nullptr;
+  if (input.shape.tokens == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.sample: the model ", config.model.kind, " does not write text"));
+  }
+  absl::StatusOr<std::unique_ptr<TextSampler>> sampler = Create(
+      {.prompt = sample.prompt(),
+       .bytes = sample.bytes(),
+       .temperature = sample.temperature(),
+       .top_k = sample.top_k()},
+      config.data.vocabulary_path, config.data.merges_path, input.vocabulary);
+  if (!sampler.ok()) return Annotate(sampler.status(), "train.sample");
+  return sampler;
 }
 
 int64_t TextSampler::text_vocabulary() const {

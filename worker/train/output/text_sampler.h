@@ -23,6 +23,7 @@
 #include "common/transport/cancel_token.h"
 #include "worker/data/bpe_tokenizer.h"
 #include "worker/nn/model.h"
+#include "worker/train/state/program_config.h"
 
 namespace ringmaster {
 
@@ -44,6 +45,12 @@ class TextSampler {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TextSampler>> Create(
       const SampleConfig& config, const std::string& vocabulary_path,
       const std::string& merges_path, int64_t vocabulary);
+
+  // The sampler of the job's text (train.sample), null if it has none. The errors
+  // are Create's, or INVALID_ARGUMENT if its model, of which `input` is, does not
+  // write text; they name the field.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TextSampler>> OfJob(
+      const ProgramConfig& config, const ModelInput& input);
 
   // The continuation of the prompt, without the prompt: at least config.bytes
   // bytes (the last token may have more), or fewer if the text ended or

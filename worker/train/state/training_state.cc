@@ -17,10 +17,9 @@
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
-#include "worker/checkpoint/import_parameters.h"
 #include "worker/nn/initialize.h"
 #include "worker/nn/model_registry.h"
-#include "worker/train/state/job_field_names.h"
+#include "worker/train/state/job_inputs.h"
 #include "worker/train/state/memory_check.h"
 #include "xxhash.h"
 
@@ -33,11 +32,6 @@ constexpr size_t kHashedElems = size_t{4} << 20;
 
 // Tells the plan's hash of a worker that computes on a GPU from another's.
 constexpr uint64_t kOnGpuStream = 0x677075;  // "gpu"
-
-// Unusable data is exit code 5, a mistake in the job is 2.
-absl::Status AsDataError(absl::Status status) {
-  return WithExitCode(std::move(status), ExitCode::kUnreadable);
-}
 
 }  // namespace
 
@@ -85,18 +79,7 @@ absl::Status TrainingState::CheckPrecisionAndDevice() const {
 }
 
 absl::Status TrainingState::ReadData(const CancelToken* cancel) {
-  DataConfig data = config_.data;
-  data.shape = model_->input().shape;
-  data.vocabulary = model_->input().vocabulary;
-  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      CreateDataset(data, cancel);
-  if (absl::IsAborted(dataset.status())) return dataset.status();
-  if (!dataset.ok()) {
-    const std::string message =
-        InJobFields(std::string(dataset.status().message()), data.kind);
-    return AsDataError(absl::Status(dataset.status().code(), message));
-  }
-  dataset_ = *std::move(dataset);
+  ASSIGN_OR_RETURN(dataset_, OpenDataset(config_, model_->input(), cancel));
   sampler_ = std::make_unique<PermutationSampler>(
       config_.data.seed, dataset_->size(Split::kTrain));
   return absl::OkStatus();
@@ -115,11 +98,7 @@ absl::Status TrainingState::InitializeArenas() {
     InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
     return absl::OkStatus();
   }
-  const absl::Status imported = ImportParameters(
-      config_.program.initial_parameters(), *plan_, arenas.parameters);
-  return imported.ok()
-             ? imported
-             : AsDataError(Annotate(imported, "train.initial_parameters"));
+  return ReadInitialParameters(config_, *plan_, arenas.parameters);
 }
 
 absl::Status TrainingState::MakeModel(int64_t max_batch) {

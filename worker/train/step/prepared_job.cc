@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/plan/partition.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -23,26 +22,6 @@ ElemRange PartOf(const RankAssignment& assignment,
                  const ProgramConfig& config) {
   return ChunkOf(assignment.data_index, assignment.world_size,
                  config.program.global_batch());
-}
-
-// Null: no text is asked for.
-absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
-  const ProgramConfig& config = state.config();
-  const v1::SampleSpec& sample = config.program.sample();
-  if (sample.prompt().empty()) return nullptr;
-  const ModelInput& input = state.model().input();
-  if (input.shape.tokens == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "train.sample: the model ", config.model.kind, " does not write text"));
-  }
-  absl::StatusOr<std::unique_ptr<TextSampler>> sampler = TextSampler::Create(
-      {.prompt = sample.prompt(),
-       .bytes = sample.bytes(),
-       .temperature = sample.temperature(),
-       .top_k = sample.top_k()},
-      config.data.vocabulary_path, config.data.merges_path, input.vocabulary);
-  if (!sampler.ok()) return Annotate(sampler.status(), "train.sample");
-  return sampler;
 }
 
 // Finds a directory that cannot be written before the first checkpoint, or the job's
@@ -78,7 +57,9 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
       (config.parameter_server.has_value() && assignment.resume_step > 0);
   std::unique_ptr<PreparedJob> job(new PreparedJob(options.clock));
   ASSIGN_OR_RETURN(job->state_, TrainingState::Create(config, state_options));
-  ASSIGN_OR_RETURN(job->sampler_, MakeSampler(*job->state_));
+  ASSIGN_OR_RETURN(
+      job->sampler_,
+      TextSampler::OfJob(job->state_->config(), job->state_->model().input()));
   job->files_ = std::make_unique<JobFiles>(*job->state_, options.board,
                                            options.on_notice, options.clock);
   return job;
