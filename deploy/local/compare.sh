@@ -32,6 +32,7 @@ RUN_DIR=${RINGMASTER_RUN_DIR:-$ROOT/.logs/compare-$(date +%Y%m%d-%H%M%S)-$$}
 [[ $RUN_DIR == /* ]] || RUN_DIR=$PWD/$RUN_DIR
 mkdir -p "$RUN_DIR" || exit 1
 find_ringctl "" "$RUN_DIR/build.log"
+need_headers ""
 
 JOB=deploy/local/jobs/compare.yaml
 MODES=ring,hierarchical,gather_broadcast,ps:1,ps:2,ps:colocated

@@ -10,7 +10,7 @@ find_ringctl() {
   if [[ -z $bundle ]]; then
     local -a found=()
     mapfile -t found < <(compgen -G "$ROOT/deploy/ringmaster*.tar.gz")
-    ((${#found[@]} < 2)) || misuse "deploy/ has several bundles (${found[*]##*/}): name one with --bundle=FILE, or keep one"
+    ((${#found[@]} < 2)) || misuse "deploy/ has several bundles (${found[*]##*/}): keep one (run.sh also takes --bundle=FILE)"
     bundle=${found[0]-}
   fi
   if [[ -n $bundle ]]; then
@@ -18,6 +18,12 @@ find_ringctl() {
   else
     build_programs "$log"
   fi
+}
+
+# need_headers ALTERNATIVE: some jobs train on a compiler's headers, which a bundle does not need.
+need_headers() {
+  [[ -d /usr/include/c++ ]] ||
+    misuse "this job trains on /usr/include/c++, which is not here: apt-get install libstdc++-12-dev$1"
 }
 
 # A mistake of the user's: one line, and the exit code that the programs have for it.
@@ -41,7 +47,9 @@ unpack_bundle() {
     trap 'rm -rf "$UNPACKING"' EXIT
     run_child "$UNPACKING/log" tar -C "$UNPACKING" -xzf "$file" ringmaster ||
       die "cannot unpack $file: $(tail -n 1 "$UNPACKING/log")"
-    mv -T "$UNPACKING" "$directory" || exit 1
+    # Another script may have been as fast.
+    mv -T "$UNPACKING" "$directory" 2>/dev/null || [[ -d $directory ]] || die "cannot make $directory"
+    rm -rf "$UNPACKING"
     trap - EXIT
   fi
   wanted=$(sed -n 's/.*"\(ringmaster [0-9.]*\)".*/\1/p' "$ROOT/common/config/version.h")

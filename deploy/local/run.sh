@@ -66,10 +66,8 @@ for argument in "${ARGS[@]}"; do
 done
 
 find_ringctl "$BUNDLE" "$ROOT/.logs/local-build.log"
-# A compiler brings them, which a bundle does not need.
-HEADERS=/usr/include/c++
-[[ -d $HEADERS || $JOB != "$ROOT/deploy/local/job.yaml" || ${ARGS[*]} == *train.data.text.path=* ]] ||
-  misuse "the first job trains on $HEADERS, which is not here: apt-get install libstdc++-12-dev, or --set train.data.text.path=DIR"
+[[ $JOB != "$ROOT/deploy/local/job.yaml" || ${ARGS[*]} == *train.data.text.path=* ]] ||
+  need_headers ", or --set train.data.text.path=DIR"
 
 # Paths in the job file start at the root of the repository.
 START_DIR=$PWD

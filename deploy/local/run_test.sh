@@ -14,10 +14,13 @@ fail() {
 }
 
 # A tree to write to, with the scripts alone.
-for file in deploy/{common,setup}.sh deploy/packages.txt deploy/local/*.sh deploy/local/*.yaml deploy/local/jobs/*.yaml \
+for file in deploy/common.sh deploy/local/*.sh deploy/local/*.yaml deploy/local/jobs/*.yaml \
   common/config/version.h; do
   install -D "$file" "$TREE/$file"
 done
+# A test installs nothing.
+printf '#!/bin/bash\n' >"$TREE/deploy/setup.sh"
+chmod +x "$TREE/deploy/setup.sh"
 mkdir -p "$TEST_TMPDIR/bin"
 export PATH=$TEST_TMPDIR/bin:$PATH
 RUN=$TREE/deploy/local/run.sh
@@ -48,7 +51,7 @@ unpacked=("$TREE"/.cache/*)
 
 # Wrong ones.
 cp "$BUNDLE" "$TREE/deploy/ringmaster-2.tar.gz"
-expect 2 'error: deploy/ has several bundles (ringmaster-1.tar.gz ringmaster-2.tar.gz): name one *' "$RUN"
+expect 2 'error: deploy/ has several bundles (ringmaster-1.tar.gz ringmaster-2.tar.gz): keep one *' "$RUN"
 rm "$TREE"/deploy/ringmaster-*.tar.gz
 expect 2 'error: --bundle: cannot read the file /nowhere; see --help' "$RUN" --bundle=/nowhere
 head -c $(($(stat -L -c %s "$BUNDLE") / 2)) "$BUNDLE" >"$TEST_TMPDIR/half.tar.gz"

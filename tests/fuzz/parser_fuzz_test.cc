@@ -20,7 +20,7 @@ constexpr absl::Duration kFullLimit = absl::Seconds(30);
 class ParserFuzzTest : public ::testing::TestWithParam<const Parser*> {};
 
 TEST_P(ParserFuzzTest, NoInputMakesItDoWhatItMustNot) {
-  if (GetParam()->name == kWire) return;
+  if (GetParam()->name == kWire) GTEST_SKIP() << "wire_fuzz_test runs it";
   const bool is_full = std::getenv("RINGMASTER_FULL_TESTS") != nullptr;
   const absl::StatusOr<uint64_t> count =
       FuzzParser(*GetParam(), {.limit = is_full ? kFullLimit : kLimit});
@@ -30,7 +30,7 @@ TEST_P(ParserFuzzTest, NoInputMakesItDoWhatItMustNot) {
 TEST_P(ParserFuzzTest, ItTakesSomeOfItsCorpusAndRefusesSomeOfWhatFollows) {
   int taken = 0;
   for (const std::string& input : GetParam()->corpus)
-    taken += GetParam()->try_input(input);
+    taken += !input.empty() && GetParam()->try_input(input);
   EXPECT_GT(taken, 0);
   int refused = 0;
   for (uint64_t i = 0; i < 100; ++i) {

@@ -44,9 +44,19 @@ class Shell:
         path = f"{pathlib.Path(cluster.binary('ringctl')).parent}:/usr/bin:/bin"
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
-            os.chdir(directory)
-            os.execvpe(argv[0], argv, {"PATH": path, "TERM": "xterm", "COLUMNS": "200", "LINES": "200", "HOME": directory, "PS1": _PROMPT,
-                                       "LC_ALL": "C"})
+            try:  # The child must not go on as a second run of the tests.
+                os.chdir(directory)
+                os.execvpe(argv[0], argv, {"PATH": path, "TERM": "xterm", "COLUMNS": "200", "LINES": "200", "HOME": directory,
+                                           "PS1": _PROMPT, "LC_ALL": "C"})
+            finally:
+                os._exit(127)
+        try:
+            self._set_up(setup)
+        except BaseException:
+            self.end()
+            raise
+
+    def _set_up(self, setup):
         self._read_until(_PROMPT)
         for line in [*setup, f"stty cols 200 rows 200; PS1='{_PROMPT}'"]:
             shown = self.run(line)

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -90,7 +91,6 @@ class Years {
   Years(const YearsOptions& options, Config config,
         std::unique_ptr<Journal> journal)
       : options_(options),
-        config_(config),
         journal_(std::move(journal)),
         core_(std::move(config), /*incarnation=*/1),
         members_(static_cast<size_t>(options.members)) {}
@@ -122,6 +122,8 @@ class Years {
     }
     RETURN_IF_ERROR(failure_);
     journal_.reset();  // writes what is left
+    if (has_journal_failed_)
+      return absl::UnavailableError("the journal failed");
     NoteJournal();
     std::sort(status_times_.begin(), status_times_.end());
     result_.status_p99 = status_times_[status_times_.size() * 99 / 100];
@@ -202,8 +204,9 @@ class Years {
   void Die() {
     Add(options_.death_interval, Kind::kDeath);
     FakeMember& member =
-        members_[static_cast<size_t>(++result_.deaths * 17) % members_.size()];
+        members_[static_cast<size_t>(++draws_ * 17) % members_.size()];
     if (member.session == 0) return;
+    ++result_.deaths;
     const SessionId session = member.session;
     Lose(session);
     Feed(StreamClosed{session, "connection lost"});
@@ -315,7 +318,10 @@ class Years {
   void Do(CloseSession& close) { Lose(close.session); }
   void Do(Persist& persist) {
     unanswered_.push(persist.token);
-    journal_->Append(std::move(persist.record), [](const absl::Status&) {});
+    journal_->Append(std::move(persist.record),
+                     [this](const absl::Status& end) {
+                       if (!end.ok()) has_journal_failed_ = true;
+                     });
     if (++appended_ % 16 == 0) NoteJournal();
   }
   void Do(ReplyToUser& reply) { failure_.Update(reply.status); }
@@ -348,7 +354,7 @@ class Years {
   }
 
   const YearsOptions options_;
-  const Config config_;
+  std::atomic<bool> has_journal_failed_ = false;
   std::unique_ptr<Journal> journal_;
   CoordinatorCore core_;
   EventLog events_;
@@ -361,6 +367,7 @@ class Years {
   SessionId last_session_ = 0;
   uint64_t last_incarnation_ = 0;
   int64_t submitted_ = 0;
+  int64_t draws_ = 0;  // of a member that is to die
   int64_t appended_ = 0;
   // The present generation, whose members are always at the same step.
   int64_t started_generation_ = 0;
