@@ -29,18 +29,24 @@ inline absl::string_view Sv(std::string_view text) {
 
 inline constexpr uint64_t kLeaveStream = 0x6c65617665;  // "leave"
 inline constexpr uint64_t kLateStream = 0x6c617465;     // "late"
+inline constexpr uint64_t kLieStream = 0x6c6965;        // "lie"
 
 struct Context {
-  Context(uint64_t seed, Bug planted, Holders holders, bool is_traced)
+  Context(uint64_t seed, Bug planted, Holders holders, bool lied_to,
+          bool is_traced)
       : random(seed),
         leave_random(Mix(seed ^ kLeaveStream)),
         late_random(Mix(seed ^ kLateStream)),
+        lie_random(Mix(seed ^ kLieStream)),
+        has_liar(lied_to),
         bug(planted),
         shape(DrawShape(random, leave_random, planted, holders)),
         faults(DrawFaults(random, leave_random, late_random,
                           shape.Sharding().replicas > 0)),
         ledger(random.Next(), shape),
-        traced(is_traced) {}
+        traced(is_traced) {
+    if (has_liar) faults.front() = DrawLiar(lie_random);
+  }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -107,6 +113,9 @@ struct Context {
   Random leave_random;
   // Likewise for the faults that were thought of last.
   Random late_random;
+  Random lie_random;
+  // One worker does not mean well.
+  const bool has_liar;
   const Bug bug;
   const Shape shape;
   FaultPlan faults;

@@ -46,7 +46,8 @@ std::string_view NameOf(FaultKind kind) {
       "kill-giver",
       "leave-all",
       "twin",
-      "bad-host"};
+      "bad-host",
+      "liar"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -98,6 +99,12 @@ FaultPlan DrawFaults(Random& random, Random& leave_random, Random& late_random,
         .is_everywhere = late_random.Chance(25)};
   }
   return plan;
+}
+
+Fault DrawLiar(Random& random) {
+  return {.kind = FaultKind::kLiar,
+          .time = random.Between(1'000, 40'000) * kMillisecond,
+          .duration = random.Between(1'000, 20'000) * kMillisecond};
 }
 
 }  // namespace ringmaster::simulator

@@ -38,8 +38,10 @@ enum class FaultKind {
   kTwin,
   // From now on workers of a host fail by themselves.
   kBadHost,
+  // A worker says what is not so about its links; only in runs with a liar.
+  kLiar,
 };
-inline constexpr int kFaultKinds = 22;
+inline constexpr int kFaultKinds = 23;
 // Those that any job may meet.
 inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
@@ -89,6 +91,7 @@ using FaultPlan = std::array<Fault, kFaults>;
 // `has_copies`: the job has copies of its shards.
 [[nodiscard]] FaultPlan DrawFaults(Random& random, Random& leave_random,
                                    Random& late_random, bool has_copies);
+[[nodiscard]] Fault DrawLiar(Random& random);
 
 }  // namespace ringmaster::simulator
 

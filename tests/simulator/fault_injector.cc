@@ -290,6 +290,9 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kDrain:
       cluster_.coordinator.Drain(slot);
       return;
+    case FaultKind::kLiar:
+      cluster_.workers[slot]->LieUntil(until);
+      return;
     default:
       return;
   }

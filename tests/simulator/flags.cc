@@ -64,14 +64,16 @@ absl::Status ParseFlag(std::string_view argument, Flags& flags) {
     flags.holders = *holders;
     return absl::OkStatus();
   }
-  if (argument == "--verbose") {
+  if (argument == "--liar") {
+    flags.has_liar = true;
+  } else if (argument == "--verbose") {
     flags.is_verbose = true;
   } else if (argument == "--all") {
     flags.goes_on = true;
   } else {
     return Unexpected(argument,
                       "--seeds=A..B, --jobs=N, --holders=WHO, --bug=NAME, "
-                      "--all or --verbose");
+                      "--liar, --all or --verbose");
   }
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@ struct Flags {
   Bug bug = Bug::kNone;
   std::string bug_name = "none";
   Holders holders = Holders::kRanks;
+  bool has_liar = false;
   bool is_verbose = false;
   bool goes_on = false;
 };

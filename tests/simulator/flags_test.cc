@@ -17,8 +17,9 @@ absl::StatusOr<Flags> Parse(const std::vector<const char*>& arguments) {
 }
 
 TEST(FlagsTest, ReadsAll) {
-  const auto flags = Parse({"--seeds=3..12", "--jobs=2", "--bug=fence-off",
-                            "--holders=servers", "--all", "--verbose"});
+  const auto flags =
+      Parse({"--seeds=3..12", "--jobs=2", "--bug=fence-off",
+             "--holders=servers", "--liar", "--all", "--verbose"});
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->first, 3u);
   EXPECT_EQ(flags->last, 12u);
@@ -27,6 +28,7 @@ TEST(FlagsTest, ReadsAll) {
   EXPECT_EQ(flags->bug_name, "fence-off");
   EXPECT_EQ(flags->holders, Holders::kServers);
   EXPECT_EQ(NameOf(flags->holders), "servers");
+  EXPECT_TRUE(flags->has_liar);
   EXPECT_TRUE(flags->goes_on);
   EXPECT_TRUE(flags->is_verbose);
 }

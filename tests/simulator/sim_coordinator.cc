@@ -441,8 +441,8 @@ void SimCoordinator::Do(coordinator::SendRelease& action) {
 }
 
 void SimCoordinator::Do(coordinator::CloseSession& action) {
-  if (ReasonOf(action.status) == reason::kSessionProtocolViolation) {
-    // All members here are honest.
+  if (ReasonOf(action.status) == reason::kSessionProtocolViolation &&
+      !context_.has_liar) {
     context_.ledger.Fail(Invariant::kEvictionsHaveCause,
                          std::string(action.status.message()));
   }

@@ -281,7 +281,40 @@ void SimWorker::Do(const agent::SendBeat& action) {
       beat.waiting_for_rank = progress.waiting_for_rank;
     }
   }
+  const bool may_lie = is_lying() && beat.phase != v1::PHASE_IDLE;
+  if (may_lie) beat.waiting_for_rank = AnyRank();
   Send(std::move(beat));
+  if (may_lie && context_.lie_random.Chance(30))
+    AccuseSomebody(action.generation);
+}
+
+int SimWorker::AnyRank() {
+  const auto members = static_cast<int64_t>(trainer_.assignment().slots.size());
+  return static_cast<int>(context_.lie_random.Between(0, members - 1));
+}
+
+void SimWorker::AccuseSomebody(int64_t generation) {
+  if (trainer_.assignment().slots.size() < 2 ||
+      trainer_.assignment().generation != generation) {
+    return;
+  }
+  static constexpr v1::LinkFailure kFailures[] = {v1::LINK_FAILURE_NO_ANSWER,
+                                                  v1::LINK_FAILURE_REFUSED,
+                                                  v1::LINK_FAILURE_CLOSED};
+  coordinator::SuspicionReceived suspicion;
+  suspicion.generation = generation;
+  do {
+    suspicion.peer_rank = AnyRank();
+  } while (suspicion.peer_rank == trainer_.assignment().rank);
+  suspicion.detail = "a lie";
+  suspicion.step = trainer_.progress().applied;
+  suspicion.is_unreached = context_.lie_random.Chance(50);
+  suspicion.failure = kFailures[context_.lie_random.Between(0, 2)];
+  if (context_.traced) {
+    context_.Tell(
+        absl::StrCat(name_, "   lies about rank ", suspicion.peer_rank));
+  }
+  Send(std::move(suspicion));
 }
 
 void SimWorker::Do(const agent::SendPrepared& action) {
@@ -381,6 +414,7 @@ void SimWorker::OnProbeEnd(uint32_t version) {
     result.set_reached(
         result.reached() ||
         reaches_(slot_, SlotOfAddress(probe_.peers(i).data_address())));
+    if (is_lying()) result.set_reached(context_.lie_random.Chance(50));
   }
   Send(probed_);
 }

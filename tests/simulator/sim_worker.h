@@ -42,6 +42,8 @@ class SimWorker {
   void Freeze(int64_t until);
   // SIGTERM.
   void Terminate();
+  // It says until then what is not so, whatever process is in the slot.
+  void LieUntil(int64_t until) { lies_until_ = until; }
 
   // Handle the events kToWorker, kPost, kWorkerTimer, kProbeEnd.
   void OnMessage(coordinator::SessionId session);
@@ -93,6 +95,9 @@ class SimWorker {
   void Do(const agent::Log& action);
   void Do(const agent::Exit& action);
   void Send(coordinator::EventBody message);
+  bool is_lying() const { return context_.now < lies_until_; }
+  void AccuseSomebody(int64_t generation);
+  int AnyRank();
   v1::Phase PhaseNow() const;
 
   Context& context_;
@@ -116,6 +121,7 @@ class SimWorker {
   coordinator::ProbedReceived probed_;
   uint32_t probes_ = 0;
   int64_t frozen_until_ = 0;
+  int64_t lies_until_ = 0;
   CoreTimer timer_;
 };
 

@@ -2,9 +2,10 @@
 // invariant.
 //
 //   simulate --seeds=1..10000 [--jobs=2] [--holders=ranks|workers|servers]
-//            [--bug=NAME] [--all] [--verbose]
+//            [--bug=NAME] [--liar] [--all] [--verbose]
 //
 // --holders: who holds the parameters; by default, every rank all of them.
+// --liar: one worker says what is not so.
 // Exit code 1: a violation; its seed, the invariant, the last events and the
 // command that shows them again are printed. --all goes on after it and prints
 // a line for each seed that breaks something. --verbose prints all events of
@@ -74,19 +75,22 @@ void PrintFirstViolation(const BatchResult& batch, const Flags& flags) {
   absl::PrintF("the last events:\n");
   PrintLines(RunSeed(batch.failed_seed, {.bug = flags.bug,
                                          .holders = flags.holders,
+                                         .has_liar = flags.has_liar,
                                          .is_traced = true,
                                          .max_lines = kLastLines}));
   absl::PrintF(
-      "again: simulate --seeds=%d..%d --holders=%s --bug=%s --verbose\n",
+      "again: simulate --seeds=%d..%d --holders=%s --bug=%s%s --verbose\n",
       batch.failed_seed, batch.failed_seed, NameOf(flags.holders),
-      flags.bug_name);
+      flags.bug_name, flags.has_liar ? " --liar" : "");
 }
 
 int Simulate(const Flags& flags) {
   BatchOptions options = {.first = flags.first,
                           .last = flags.last,
                           .jobs = flags.jobs,
-                          .run = {.bug = flags.bug, .holders = flags.holders},
+                          .run = {.bug = flags.bug,
+                                  .holders = flags.holders,
+                                  .has_liar = flags.has_liar},
                           .goes_on = flags.goes_on};
   if (flags.is_verbose) {
     options.jobs = 1;  // one story after the other

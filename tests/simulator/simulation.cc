@@ -23,7 +23,8 @@ constexpr int64_t kEndBound = 180 * kSecond;
 class Simulation {
  public:
   Simulation(uint64_t seed, const RunOptions& options)
-      : context_(seed, options.bug, options.holders, options.is_traced),
+      : context_(seed, options.bug, options.holders, options.has_liar,
+                 options.is_traced),
         sessions_(context_),
         peers_(context_),
         coordinator_(context_, sessions_, Witness()) {

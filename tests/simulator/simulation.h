@@ -23,6 +23,8 @@ namespace ringmaster::simulator {
 struct RunOptions {
   Bug bug = Bug::kNone;
   Holders holders = Holders::kRanks;
+  // One of the faults is a worker that says what is not so.
+  bool has_liar = false;
   // Keeps the story's last lines; slow.
   bool is_traced = false;
   size_t max_lines = 60;

@@ -44,26 +44,30 @@ std::vector<uint64_t> ReadSeeds(const std::string& path) {
 }
 
 std::string Explain(uint64_t seed, const Violation& violation,
-                    Holders holders = Holders::kRanks) {
-  const RunResult result =
-      RunSeed(seed, {.holders = holders, .is_traced = true, .max_lines = 60});
+                    Holders holders = Holders::kRanks, bool has_liar = false) {
+  const RunResult result = RunSeed(seed, {.holders = holders,
+                                          .has_liar = has_liar,
+                                          .is_traced = true,
+                                          .max_lines = 60});
   std::string text = "seed " + std::to_string(seed) + " breaks " +
                      std::string(TextOf(violation.invariant)) + ":\n  " +
                      violation.text + "\nthe last events:\n";
   for (const std::string& line : result.lines) text += line + "\n";
   return text + "again: simulate --verbose --seeds=" + std::to_string(seed) +
          ".." + std::to_string(seed) +
-         " --holders=" + std::string(NameOf(holders));
+         " --holders=" + std::string(NameOf(holders)) +
+         (has_liar ? " --liar" : "");
 }
 
 // Runs fresh seeds.
-BatchResult ExpectNoBug(Holders holders) {
-  const BatchResult batch = RunSeeds({.first = 1,
-                                      .last = kFreshSeeds,
-                                      .jobs = kThreads,
-                                      .run = {.holders = holders}});
+BatchResult ExpectNoBug(Holders holders, bool has_liar = false) {
+  const BatchResult batch =
+      RunSeeds({.first = 1,
+                .last = kFreshSeeds,
+                .jobs = kThreads,
+                .run = {.holders = holders, .has_liar = has_liar}});
   EXPECT_FALSE(batch.violation.has_value())
-      << Explain(batch.failed_seed, *batch.violation, holders);
+      << Explain(batch.failed_seed, *batch.violation, holders, has_liar);
   EXPECT_EQ(batch.seeds, kFreshSeeds);
   return batch;
 }
@@ -102,7 +106,16 @@ TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
 TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
   const BatchResult batch = ExpectNoBug(Holders::kServers);
   EXPECT_GT(batch.rollbacks, 0);
-  for (int kind = 0; kind < kFaultKinds; ++kind) ExpectFault(batch, kind);
+  for (int kind = 0; kind < static_cast<int>(FaultKind::kLiar); ++kind)
+    ExpectFault(batch, kind);
+}
+
+TEST(SimulatorTest, FreshSeedsWithALiarFindNoBug) {
+  for (const Holders holders :
+       {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
+    ExpectFault(ExpectNoBug(holders, /*has_liar=*/true),
+                static_cast<int>(FaultKind::kLiar));
+  }
 }
 
 TEST(SimulatorTest, ASeedIsARun) {

@@ -25,17 +25,27 @@ bool IsExplained(const LinkReport& report,
 struct Graph {
   std::vector<LinkEnd> ends;
   std::vector<int> link_counts;  // those with others included
-  // Those of these links that only the other end has reported.
+  // Those of these links that the other end has not reported.
   std::vector<int> accusations;
+  std::vector<int> failed_probes;  // of others that tried to connect to it
   std::vector<std::pair<size_t, size_t>> links;
 };
 
-Graph GraphOf(const std::vector<LinkReport>& reports,
-              const std::vector<LinkEnd>& ends) {
-  std::set<std::pair<std::string, std::string>> pairs;
-  for (const LinkReport& report : reports) {
+using Pairs = std::set<std::pair<std::string, std::string>>;
+
+Pairs PairsOf(const std::vector<LinkReport>& reports) {
+  Pairs pairs;
+  for (const LinkReport& report : reports)
     pairs.insert(PairOf(report.observer, report.peer));
-  }
+  return pairs;
+}
+
+Graph GraphOf(const std::vector<LinkReport>& links,
+              const std::vector<LinkReport>& others,
+              const std::vector<LinkEnd>& ends) {
+  std::vector<LinkReport> reports = links;
+  reports.insert(reports.end(), others.begin(), others.end());
+  const Pairs pairs = PairsOf(reports);
   Graph graph;
   const auto index_of = [&graph](const std::string& worker) {
     size_t i = 0;
@@ -50,14 +60,19 @@ Graph GraphOf(const std::vector<LinkReport>& reports,
     if (count == 0) continue;
     graph.ends.push_back(end);
     graph.link_counts.push_back(static_cast<int>(count));
-    std::set<std::string> accusers;
+    std::set<std::string> accused;
+    std::set<std::string> probers;
     for (const LinkReport& report : reports)
-      if (report.peer == end.worker) accusers.insert(report.observer);
-    for (const LinkReport& report : reports)
-      if (report.observer == end.worker) accusers.erase(report.peer);
-    graph.accusations.push_back(static_cast<int>(accusers.size()));
+      if (report.observer == end.worker) accused.insert(report.peer);
+    for (const LinkReport& report : reports) {
+      if (report.peer != end.worker) continue;
+      accused.erase(report.observer);
+      if (report.is_probed) probers.insert(report.observer);
+    }
+    graph.accusations.push_back(static_cast<int>(accused.size()));
+    graph.failed_probes.push_back(static_cast<int>(probers.size()));
   }
-  for (const auto& [a, b] : pairs) {
+  for (const auto& [a, b] : PairsOf(links)) {
     const size_t i = index_of(a);
     const size_t j = index_of(b);
     if (i < graph.ends.size() && j < graph.ends.size()) {
@@ -73,17 +88,20 @@ using Cover = std::vector<size_t>;
 auto RatingOf(const Graph& graph, const Cover& cover) {
   int links = 0;
   int accusations = 0;
+  int failed_probes = 0;
   std::vector<uint64_t> orders;
   std::vector<int> ranks;
   for (const size_t i : cover) {
     links += graph.link_counts[i];
     accusations += graph.accusations[i];
+    failed_probes += graph.failed_probes[i];
     orders.push_back(graph.ends[i].join_order);
     ranks.push_back(graph.ends[i].rank);
   }
   std::sort(orders.rbegin(), orders.rend());
   std::sort(ranks.rbegin(), ranks.rend());
-  return std::tuple(links, accusations, std::move(orders), std::move(ranks));
+  return std::tuple(links, accusations, failed_probes, std::move(orders),
+                    std::move(ranks));
 }
 
 bool Has(const Cover& cover, size_t end) {
@@ -161,8 +179,9 @@ bool IsCircular(const std::vector<LinkReport>& reports) {
 }
 
 std::vector<std::string> SmallestCover(const std::vector<LinkReport>& links,
-                                       const std::vector<LinkEnd>& ends) {
-  const Graph graph = GraphOf(links, ends);
+                                       const std::vector<LinkEnd>& ends,
+                                       const std::vector<LinkReport>& others) {
+  const Graph graph = GraphOf(links, others, ends);
   Cover best = GreedyCover(graph);
   if (graph.ends.size() <= kMaxExactEnds) {
     Cover cover;
@@ -195,34 +214,46 @@ int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
 
 void LinkFaults::OnClosed(const std::vector<LinkReport>& links,
                           MonotonicTime now) {
-  std::set<Pair> pairs;
+  std::map<Pair, Closed> present;
   for (const LinkReport& link : links) {
     const Pair pair = PairOf(link.observer, link.peer);
-    if (!pairs.insert(pair).second) continue;  // Both ends have told.
-    Closed& closed = closed_.try_emplace(pair, Closed{link, {}}).first->second;
-    closed.times.push_back({now, steps_});
+    Closed& closed =
+        present.try_emplace(pair, Closed{now, steps_}).first->second;
+    (link.observer == pair.first ? closed.by_first : closed.by_second) = true;
   }
-  for (auto& [pair, closed] : closed_) {
-    std::erase_if(closed.times, [&](const Closed::Time& then) {
-      return !StillCounts(then, now);
-    });
+  for (const auto& [pair, closed] : present) closed_[pair].push_back(closed);
+  for (auto& [pair, times] : closed_) {
+    std::erase_if(times,
+                  [&](const Closed& then) { return !StillCounts(then, now); });
   }
   std::erase_if(closed_,
-                [](const auto& entry) { return entry.second.times.empty(); });
+                [](const auto& entry) { return entry.second.empty(); });
 }
 
-bool LinkFaults::StillCounts(const Closed::Time& then,
-                             MonotonicTime now) const {
+bool LinkFaults::StillCounts(const Closed& then, MonotonicTime now) const {
   return now < then.time + kClosedWindow || then.steps == steps_;
 }
 
-std::vector<LinkReport> LinkFaults::OftenClosed(MonotonicTime now) const {
+std::vector<LinkReport> LinkFaults::ClosedTimes(int least,
+                                                MonotonicTime now) const {
   std::vector<LinkReport> links;
-  for (const auto& [pair, closed] : closed_) {
-    const auto count = std::count_if(
-        closed.times.begin(), closed.times.end(),
-        [&](const Closed::Time& then) { return StillCounts(then, now); });
-    if (count >= kManyClosed) links.push_back(closed.first);
+  for (const auto& [pair, times] : closed_) {
+    int count = 0;
+    int by_first = 0;
+    int by_second = 0;
+    for (const Closed& then : times) {
+      if (!StillCounts(then, now)) continue;
+      ++count;
+      by_first += then.by_first;
+      by_second += then.by_second;
+    }
+    if (count < least) continue;
+    const auto add = [&](const std::string& observer, const std::string& peer) {
+      links.push_back({observer, peer, /*is_unreached=*/false,
+                       /*is_closed=*/true});
+    };
+    if (2 * by_first >= count) add(pair.first, pair.second);
+    if (2 * by_second >= count) add(pair.second, pair.first);
   }
   return links;
 }

@@ -8,8 +8,9 @@
 // reported links are given up (SmallestCover), and each reported link is
 // remembered for a while, so that its ends are not put together again
 // meanwhile. A link reported by only one end counts like any other; but if
-// either end could be given up, it is the silent one, since a member that fails
-// for a reason it cannot name shows up only in the reports of others.
+// either end could be given up, it is the one that has reported: nobody is
+// given up on the word of a single other (docs/decisions/0035). One that is at
+// fault, but silent, has the reports of two against it, and covers more links.
 //
 // A report that the peer has closed its connection accuses nobody: a process
 // that ends shows that by its own stream, too, and one that lives has stopped,
@@ -41,6 +42,8 @@ struct LinkReport {
   bool is_unreached = false;
   // The peer, or something between the two, has closed the connection.
   bool is_closed = false;
+  // It was asked to connect to the peer, and could not.
+  bool is_probed = false;
 
   friend bool operator==(const LinkReport&, const LinkReport&) = default;
 };
@@ -72,13 +75,16 @@ struct LinkEnd {
 // two of them loses an end; sorted by name. Among several sets of that size it
 // returns the one whose members have more links (links with members other than
 // `ends` count too, as they were reported since the last step), then the one
-// with more links that only the other ends have reported, then the one whose
+// with more links that only it has reported, then the one that more could not
+// connect to when they were asked to, then the one whose
 // members joined last, then the one with the higher ranks. Exact by branch and
 // bound up to kMaxExactEnds ends with links; beyond that greedy, the most links
-// first.
+// first. `others` are reports that count for that order alone: their links need
+// not be covered.
 inline constexpr size_t kMaxExactEnds = 16;
 [[nodiscard]] std::vector<std::string> SmallestCover(
-    const std::vector<LinkReport>& links, const std::vector<LinkEnd>& ends);
+    const std::vector<LinkReport>& links, const std::vector<LinkEnd>& ends,
+    const std::vector<LinkReport>& others = {});
 
 class LinkFaults {
  public:
@@ -113,8 +119,14 @@ class LinkFaults {
   // `links` were closed, and both ends of each live.
   void OnClosed(const std::vector<LinkReport>& links, MonotonicTime now);
 
-  // The links that were closed too often, as they were first reported.
-  [[nodiscard]] std::vector<LinkReport> OftenClosed(MonotonicTime now) const;
+  // The links that were closed too often, each reported by those of its ends that
+  // have said so at least every second time.
+  [[nodiscard]] std::vector<LinkReport> OftenClosed(MonotonicTime now) const {
+    return ClosedTimes(kManyClosed, now);
+  }
+  // Those that were closed at least that often.
+  [[nodiscard]] std::vector<LinkReport> ClosedTimes(int least,
+                                                    MonotonicTime now) const;
 
   // Keeps the ends of `link` apart for a while, and begins to count anew how
   // often it is closed.
@@ -136,23 +148,20 @@ class LinkFaults {
     MonotonicTime end;
   };
 
-  // Each time that a link was closed, oldest first.
+  // A time that a link was closed, and which ends of the pair have said so.
   struct Closed {
-    LinkReport first;
-    struct Time {
-      MonotonicTime time;
-      int64_t steps;  // as of then
-    };
-    std::vector<Time> times;
+    MonotonicTime time;
+    int64_t steps = 0;  // as of then
+    bool by_first = false;
+    bool by_second = false;
   };
 
-  [[nodiscard]] bool StillCounts(const Closed::Time& then,
-                                 MonotonicTime now) const;
+  [[nodiscard]] bool StillCounts(const Closed& then, MonotonicTime now) const;
 
   std::vector<LinkReport> links_;
   int faults_ = 0;
-  std::map<Pair, Closed> closed_;
-  int64_t steps_ = 0;  // that OnStep has told of
+  std::map<Pair, std::vector<Closed>> closed_;  // oldest first
+  int64_t steps_ = 0;                           // that OnStep has told of
   std::map<Pair, Hold> holds_;
 };
 

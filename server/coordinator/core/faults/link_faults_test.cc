@@ -74,10 +74,20 @@ TEST(LinkFaultsTest, ALinkIsClosedTooOftenWithinAMinute) {
   EXPECT_THAT(faults.OftenClosed(At(absl::Seconds(60))), IsEmpty());
   const MonotonicTime fifth = At(absl::Milliseconds(60'500));
   faults.OnClosed(both_ends, fifth);
-  EXPECT_EQ(faults.OftenClosed(fifth), Links({{"a", "b"}}));
+  EXPECT_EQ(faults.OftenClosed(fifth),
+            Links({{"a", "b", false, true}, {"b", "a", false, true}}));
   // Steps were made, and the second is too long ago.
   faults.OnStep();
   EXPECT_THAT(faults.OftenClosed(At(absl::Seconds(61))), IsEmpty());
+}
+
+TEST(LinkFaultsTest, AnEndThatSaysSoLessThanEverySecondTimeHasNotSaidSo) {
+  LinkFaults faults;
+  const MonotonicTime now = At(absl::Seconds(1));
+  faults.OnClosed({{"a", "b"}, {"b", "a"}}, now);
+  for (int i = 1; i < LinkFaults::kManyClosed; ++i)
+    faults.OnClosed({{"b", "a"}}, now);
+  EXPECT_EQ(faults.OftenClosed(now), Links({{"b", "a", false, true}}));
 }
 
 TEST(LinkFaultsTest, ALinkThatCostOneOfItsEndsIsCountedAnew) {
@@ -123,9 +133,27 @@ TEST(SmallestCoverTest, OneLinkCostsTheEndThatJoinedLast) {
   EXPECT_THAT(SmallestCover(mutual, Ends({"b", "a"})), ElementsAre("a"));
 }
 
-TEST(SmallestCoverTest, OfALinkThatOneEndReportsTheOtherEndGoes) {
-  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"a", "b"})), ElementsAre("b"));
-  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"b", "a"})), ElementsAre("b"));
+TEST(SmallestCoverTest, OfALinkThatOneEndReportsThatEndGoes) {
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"a", "b"})), ElementsAre("a"));
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"b", "a"})), ElementsAre("a"));
+}
+
+TEST(SmallestCoverTest, WhomTwoReportGoes) {
+  EXPECT_THAT(SmallestCover({{"a", "b"}, {"c", "b"}}, Ends({"a", "b", "c"})),
+              ElementsAre("b"));
+  // One of these links need not be covered.
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"a", "b", "c"}), {{"c", "b"}}),
+              ElementsAre("b"));
+  // The first of them has gone.
+  EXPECT_THAT(SmallestCover({{"a", "b"}, {"c", "b"}}, Ends({"b", "c"})),
+              ElementsAre("b"));
+}
+
+TEST(SmallestCoverTest, OfTwoThatReportEachOtherWhoCouldNotBeReachedGoes) {
+  const LinkReport probe = {"b", "a", /*is_unreached=*/true,
+                            /*is_closed=*/false, /*is_probed=*/true};
+  EXPECT_THAT(SmallestCover({probe}, Ends({"a", "b"}), {{"a", "b"}}),
+              ElementsAre("a"));
 }
 
 TEST(SmallestCoverTest, OfThoseThatJoinedTogetherTheHigherRankGoes) {

@@ -98,6 +98,22 @@ std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
   return ends;
 }
 
+bool AreSameLink(const LinkReport& one, const LinkReport& other) {
+  return (one.observer == other.observer && one.peer == other.peer) ||
+         (one.observer == other.peer && one.peer == other.observer);
+}
+
+bool IsOneOf(const LinkReport& link, const std::vector<LinkReport>& links) {
+  return std::any_of(links.begin(), links.end(), [&](const LinkReport& other) {
+    return AreSameLink(link, other);
+  });
+}
+
+bool IsEnd(const std::string& worker, const std::vector<LinkEnd>& ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](const LinkEnd& end) { return end.worker == worker; });
+}
+
 // Returns the present report on the first of worker `name`'s links with `peers`
 // that has one.
 std::string DetailOf(const Job& job, const std::string& name,
@@ -131,11 +147,19 @@ void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
       peers.insert(link.observer == name ? link.peer : link.observer);
       if (observer.empty()) observer = link.observer;
     }
+    const auto is_about_it = [&](const LinkReport& report) {
+      return report.peer == name;
+    };
+    const std::vector<LinkReport> reports = LinksOf(job, job.suspicions);
+    const bool is_alone =
+        std::none_of(links.begin(), links.end(), is_about_it) &&
+        std::none_of(reports.begin(), reports.end(), is_about_it);
     const std::string detail = DetailOf(job, name, peers);
     evidence.push_back(EvidenceOf(
         v1::EVIDENCE_KIND_PEER_REPORT, observer,
         absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
                      absl::StrJoin(peers, ", "), " ", Sv(what),
+                     is_alone ? ", as it alone says" : "",
                      detail.empty() ? "" : ": ", detail)));
   }
   for (size_t i = 0; i < cover.size(); ++i) {
@@ -167,8 +191,10 @@ void OnLinksClosed(Turn& turn, Job& job) {
     job.links.OnClosed(BrokenLinks(job), turn.now);
     often = job.links.OftenClosed(turn.now);
   }
-  const std::vector<std::string> cover =
-      SmallestCover(often, LinkEnds(turn.state, job));
+  // A link that was closed nearly as often tells which end it is.
+  const std::vector<std::string> cover = SmallestCover(
+      often, LinkEnds(turn.state, job),
+      job.links.ClosedTimes(LinkFaults::kManyClosed / 2 + 1, turn.now));
   if (cover.empty() || !CanGoWithout(turn.state, job, cover)) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
@@ -183,13 +209,7 @@ void OnLinksClosed(Turn& turn, Job& job) {
 std::vector<LinkReport> LinksThatFailedAgain(const Job& job) {
   std::vector<LinkReport> again = BrokenLinks(job);
   std::erase_if(again, [&](const LinkReport& link) {
-    return std::none_of(
-        job.links.links().begin(), job.links.links().end(),
-        [&](const LinkReport& before) {
-          return (before.observer == link.observer &&
-                  before.peer == link.peer) ||
-                 (before.observer == link.peer && before.peer == link.observer);
-        });
+    return !IsOneOf(link, job.links.links());
   });
   return again;
 }
@@ -207,10 +227,22 @@ bool AreAllProbed(const Job& job) {
 // Links could not be made again: the fewest that cover them go.
 void EvictForProbe(Turn& turn, Job& job,
                    const std::vector<SuspicionReport>& not_made) {
-  const std::vector<LinkReport> links = LinksOf(job, not_made);
+  std::vector<LinkReport> links = LinksOf(job, not_made);
+  for (LinkReport& link : links) link.is_probed = true;
+  const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
+  // An end that has reported such a link before does not deny it.
+  std::vector<LinkReport> others;
+  for (const LinkReport& report : Reports(job)) {
+    if (IsOneOf(report, links)) others.push_back(report);
+  }
   job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
-  EvictForLinks(turn, job, links,
-                SmallestCover(links, LinkEnds(turn.state, job)),
+  job.links.OnFault(links);
+  // The word of those that have gone since the last step still counts, so that
+  // one whom nobody can reach does not cost one accuser after another.
+  for (const LinkReport& before : job.links.links()) {
+    if (!IsEnd(before.observer, ends)) others.push_back(before);
+  }
+  EvictForLinks(turn, job, links, SmallestCover(links, ends, others),
                 "could not be made again");
 }
 

@@ -114,8 +114,13 @@ struct BoundsVisitor {
 
   absl::Status operator()(const FailedReceived& failed) const {
     RETURN_IF_ERROR(CheckGeneration("failed.generation", failed.generation));
-    return IsOfJob(failed.generation) ? CheckStep("failed.step", failed.step)
-                                      : absl::OkStatus();
+    if (!IsOfJob(failed.generation)) return absl::OkStatus();
+    if (failed.is_of_job && !state.ActiveJob()->keeps_checkpoints) {
+      return absl::InvalidArgumentError(
+          "says failed.of_job true; it must be false of a job without "
+          "checkpoints");
+    }
+    return CheckStep("failed.step", failed.step);
   }
 
   absl::Status operator()(const LeavingReceived& leaving) const {
