@@ -46,7 +46,7 @@ constexpr int kAcceptsInARow = 64;
 int DescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, kMostDescriptors));
 }
 
 // The inode of the open file `fd`, 0 if there is none.
@@ -93,6 +93,16 @@ void SetConnectionOptions(int fd) {
 }
 
 }  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t most = std::min<rlim_t>(limit.rlim_max, kMostDescriptors);
+  if (limit.rlim_cur >= most) return;
+  limit.rlim_cur = most;
+  // If that is refused, the old limit is divided.
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 DescriptorShares DescriptorShares::Now(int max_strangers) {
   const int limit = DescriptorLimit();

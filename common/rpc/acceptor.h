@@ -51,6 +51,12 @@ class ExternalConnectionAcceptor;
 
 namespace ringmaster {
 
+// Raises the process's soft limit of descriptors to its hard one, or to
+// kMostDescriptors. A shell's usual soft limit of 1,024 is meant for programs that
+// call select(2).
+inline constexpr int kMostDescriptors = 1 << 20;
+void RaiseDescriptorLimit();
+
 // The descriptors that the process may have (RLIMIT_NOFILE), divided among its
 // connections and the rest.
 struct DescriptorShares {

@@ -199,6 +199,21 @@ TEST_F(AcceptorTest, GoesOnOnceDescriptorsAreFreeAgain) {
   setrlimit(RLIMIT_NOFILE, &normal);
 }
 
+TEST_F(AcceptorTest, TakesTheDescriptorsThatTheHardLimitAllows) {
+  rlimit normal = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &normal), 0);
+  rlimit low = normal;
+  low.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  RaiseDescriptorLimit();
+  rlimit raised = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &raised), 0);
+  EXPECT_EQ(raised.rlim_cur,
+            std::min<rlim_t>(normal.rlim_max, kMostDescriptors));
+  EXPECT_EQ(raised.rlim_max, normal.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &normal);
+}
+
 TEST_F(AcceptorTest, LeavesAReserveOfDescriptors) {
   Serve({"127.0.0.1", 0}, 10);
   std::vector<UniqueFd> taken;

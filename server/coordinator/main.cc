@@ -154,7 +154,7 @@ void AddLimitFlags(FlagSet& flags, int& max_queued_jobs, Limits& limits) {
   flags.Add({.name = "max_sessions",
              .unit = "N",
              .help = "Workers and parameter servers in the pool. Fewer, if the "
-                     "limit of descriptors (ulimit -n) leaves no more.",
+                     "limit of descriptors (ulimit -Hn) leaves no more.",
              .min = 1,
              .max = 100'000},
             &limits.sessions);
@@ -258,6 +258,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));
+  RaiseDescriptorLimit();
   Limits limits = line.limits;
   limits.sessions =
       std::clamp(DescriptorShares::Now(Acceptor::kMaxStrangers).members, 1,

@@ -14,6 +14,8 @@ BatchResult Of(uint64_t seed, RunResult run) {
   batch.events = run.events;
   batch.commits = run.commits;
   batch.rollbacks = run.rollbacks;
+  batch.lies = run.lies;
+  batch.liar_evictions = run.liar_evictions;
   batch.duration = run.duration;
   std::copy(run.faults.begin(), run.faults.end(), batch.faults.begin());
   batch.recoveries = std::move(run.recoveries);
@@ -29,6 +31,8 @@ void Add(BatchResult& sum, BatchResult part) {
   sum.events += part.events;
   sum.commits += part.commits;
   sum.rollbacks += part.rollbacks;
+  sum.lies += part.lies;
+  sum.liar_evictions += part.liar_evictions;
   sum.duration += part.duration;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
     sum.faults[kind] += part.faults[kind];

@@ -114,8 +114,12 @@ struct Context {
   // Likewise for the faults that were thought of last.
   Random late_random;
   Random lie_random;
-  // One worker does not mean well.
+  // One worker does not mean well: which, how often it lied, and how often it was
+  // evicted for a link.
   const bool has_liar;
+  int liar = -1;
+  int lies = 0;
+  int liar_evictions = 0;
   const Bug bug;
   const Shape shape;
   FaultPlan faults;

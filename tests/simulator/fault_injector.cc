@@ -291,6 +291,7 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       cluster_.coordinator.Drain(slot);
       return;
     case FaultKind::kLiar:
+      context_.liar = slot;
       cluster_.workers[slot]->LieUntil(until);
       return;
     default:

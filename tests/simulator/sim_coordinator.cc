@@ -528,6 +528,10 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
     }
   }
   if (!is_lost) return;
+  if (slot >= 0 && slot == context_.liar && event.has_verdict() &&
+      event.verdict().evidence(0).kind() == v1::EVIDENCE_KIND_PEER_REPORT) {
+    ++context_.liar_evictions;
+  }
   context_.ledger.OnMemberLost(event, context_.now,
                                witness_.is_alive(slot, pid));
 }

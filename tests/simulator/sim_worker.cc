@@ -307,6 +307,7 @@ void SimWorker::AccuseSomebody(int64_t generation) {
     suspicion.peer_rank = AnyRank();
   } while (suspicion.peer_rank == trainer_.assignment().rank);
   suspicion.detail = "a lie";
+  ++context_.lies;
   suspicion.step = trainer_.progress().applied;
   suspicion.is_unreached = context_.lie_random.Chance(50);
   suspicion.failure = kFailures[context_.lie_random.Between(0, 2)];

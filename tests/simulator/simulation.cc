@@ -335,6 +335,8 @@ RunResult Simulation::Run() {
   result.faults = injector_->counts();
   result.commits = ledger.commits();
   result.rollbacks = ledger.rollbacks();
+  result.lies = context_.lies;
+  result.liar_evictions = context_.liar_evictions;
   result.duration = context_.now;
   result.recoveries = ledger.interruptions();
   result.lines.assign(context_.lines.begin(), context_.lines.end());

@@ -38,6 +38,8 @@ struct RunResult {
   int64_t events = 0;
   int commits = 0;
   int rollbacks = 0;
+  int lies = 0;            // about a link
+  int liar_evictions = 0;  // for a link
   // Virtual nanoseconds: of the run, and without a commit for each generation
   // that followed another.
   int64_t duration = 0;

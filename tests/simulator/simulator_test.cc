@@ -114,8 +114,10 @@ TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
 TEST(SimulatorTest, FreshSeedsWithALiarFindNoBug) {
   for (const Holders holders :
        {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
-    ExpectFault(ExpectNoBug(holders, /*has_liar=*/true),
-                static_cast<int>(FaultKind::kLiar));
+    const BatchResult batch = ExpectNoBug(holders, /*has_liar=*/true);
+    ExpectFault(batch, static_cast<int>(FaultKind::kLiar));
+    EXPECT_GT(batch.lies, batch.seeds);
+    EXPECT_GT(batch.liar_evictions, 0);
   }
 }
 

@@ -341,8 +341,8 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
 // As many parts as there may be, see DataIdentity.
 constexpr int kMaxDataParts = 64;
 constexpr size_t kMaxDataPath = 1024;
-// The sum of all parts is a number, too.
-constexpr int64_t kMaxDataSize = int64_t{1} << 56;
+// kMaxDataParts of it are less than 2^63.
+constexpr int64_t kMaxOfDataPart = int64_t{1} << 56;
 
 v1::DataIdentity DataOf(const v1::DataIdentity& data) {
   v1::DataIdentity bounded;
@@ -361,9 +361,10 @@ absl::StatusOr<EventBody> ParsePrepared(SessionId session,
                                         const v1::Prepared& prepared) {
   Checks checks("prepared");
   checks.Range("generation", prepared.generation(), 1, INT64_MAX);
-  for (const v1::DataPart& part : prepared.data().parts()) {
-    checks.Range("data.parts.files", part.files(), 0, kMaxDataSize);
-    checks.Range("data.parts.size_bytes", part.size_bytes(), 0, kMaxDataSize);
+  v1::DataIdentity data = DataOf(prepared.data());
+  for (const v1::DataPart& part : data.parts()) {
+    checks.Range("data.parts.files", part.files(), 0, kMaxOfDataPart);
+    checks.Range("data.parts.size_bytes", part.size_bytes(), 0, kMaxOfDataPart);
   }
   RETURN_IF_ERROR(checks.status());
   return PreparedReceived{.session = session,
@@ -371,7 +372,7 @@ absl::StatusOr<EventBody> ParsePrepared(SessionId session,
                           .plan_hash = prepared.plan_hash(),
                           .data_fingerprint = prepared.data_fingerprint(),
                           .summary = BoundedText(prepared.summary()),
-                          .data = DataOf(prepared.data())};
+                          .data = std::move(data)};
 }
 
 absl::StatusOr<EventBody> ParseHalted(SessionId session,

@@ -553,6 +553,21 @@ TEST(SessionMessageTest, DataOfAWorkerAreBounded) {
   EXPECT_EQ(data().parts(63).files(), 3);
   EXPECT_EQ(data().parts(63).size_bytes(), 163);
   EXPECT_EQ(data().parts(63).hash(), 7u);
+  v1::DataIdentity& said = *request.mutable_prepared()->mutable_data();
+  said.mutable_parts(64)->set_files(-1);
+  EXPECT_TRUE(ParseSessionMessage(9, request, "").ok()) << "it is cut off";
+  for (const int64_t value : {int64_t{-1}, (int64_t{1} << 56) + 1}) {
+    said.mutable_parts(63)->set_size_bytes(value);
+    EXPECT_THAT(
+        std::string(ParseSessionMessage(9, request, "").status().message()),
+        HasSubstr("data.parts.size_bytes"));
+    said.mutable_parts(63)->set_size_bytes(1);
+    said.mutable_parts(63)->set_files(value);
+    EXPECT_THAT(
+        std::string(ParseSessionMessage(9, request, "").status().message()),
+        HasSubstr("data.parts.files"));
+    said.mutable_parts(63)->set_files(1);
+  }
 }
 
 TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {

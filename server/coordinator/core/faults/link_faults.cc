@@ -202,6 +202,11 @@ void LinkFaults::OnStep() {
 void LinkFaults::OnLateStep() { faults_ = std::min(faults_, 1); }
 
 int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
+  Note(links);
+  return ++faults_;
+}
+
+void LinkFaults::Note(const std::vector<LinkReport>& links) {
   for (const LinkReport& link : links) {
     const bool is_known =
         std::any_of(links_.begin(), links_.end(), [&](const LinkReport& known) {
@@ -209,7 +214,6 @@ int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
         });
     if (!is_known) links_.push_back(link);
   }
-  return ++faults_;
 }
 
 void LinkFaults::OnClosed(const std::vector<LinkReport>& links,

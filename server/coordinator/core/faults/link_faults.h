@@ -73,8 +73,8 @@ struct LinkEnd {
 
 // Returns the smallest set of `ends` such that every link of `links` between
 // two of them loses an end; sorted by name. Among several sets of that size it
-// returns the one whose members have more links (links with members other than
-// `ends` count too, as they were reported since the last step), then the one
+// returns the one whose members have more links (those with members other than
+// `ends` count too), then the one
 // with more links that only it has reported, then the one that more could not
 // connect to when they were asked to, then the one whose
 // members joined last, then the one with the higher ranks. Exact by branch and
@@ -100,6 +100,9 @@ class LinkFaults {
   // therefore the first since.
   void OnLateStep();
 
+  // `links` are known to fail, which is not counted.
+  void Note(const std::vector<LinkReport>& links);
+
   // `links` failed. Returns how often links have failed since the last step,
   // including this time.
   int OnFault(const std::vector<LinkReport>& links);
@@ -114,6 +117,8 @@ class LinkFaults {
   // A link was closed too often if it was at least kManyClosed times, within
   // kClosedWindow or since the last step.
   static constexpr int kManyClosed = 5;
+  // A link that was closed this often in that time says something about its ends.
+  static constexpr int kSomeClosed = 3;
   static constexpr absl::Duration kClosedWindow = absl::Minutes(1);
 
   // `links` were closed, and both ends of each live.

@@ -90,6 +90,29 @@ TEST(LinkFaultsTest, AnEndThatSaysSoLessThanEverySecondTimeHasNotSaidSo) {
   EXPECT_EQ(faults.OftenClosed(now), Links({{"b", "a", false, true}}));
 }
 
+TEST(LinkFaultsTest, TellsWhatWasClosedLessOften) {
+  LinkFaults faults;
+  const MonotonicTime now = At(absl::Seconds(1));
+  for (int i = 0; i < LinkFaults::kSomeClosed; ++i)
+    faults.OnClosed({{"a", "c"}}, now);
+  for (int i = 0; i < LinkFaults::kManyClosed; ++i)
+    faults.OnClosed({{"b", "c"}}, now);
+  faults.OnClosed({{"a", "b"}}, now);
+  const LinkReport often = {"b", "c", false, true};
+  EXPECT_EQ(faults.OftenClosed(now), Links({often}));
+  const Links some = faults.ClosedTimes(LinkFaults::kSomeClosed, now);
+  EXPECT_EQ(some, Links({{"a", "c", false, true}, often}));
+  EXPECT_THAT(SmallestCover({often}, Ends({"a", "b", "c"}), some),
+              ElementsAre("c"));
+}
+
+TEST(LinkFaultsTest, WhatIsNotedIsNoFault) {
+  LinkFaults faults;
+  faults.Note({{"a", "b"}});
+  EXPECT_EQ(faults.faults(), 0);
+  EXPECT_EQ(faults.links(), Links({{"a", "b"}}));
+}
+
 TEST(LinkFaultsTest, ALinkThatCostOneOfItsEndsIsCountedAnew) {
   LinkFaults faults;
   const MonotonicTime now = At(absl::Seconds(1));

@@ -114,6 +114,24 @@ bool IsEnd(const std::string& worker, const std::vector<LinkEnd>& ends) {
                      [&](const LinkEnd& end) { return end.worker == worker; });
 }
 
+// The reports that, beside `links`, tell which of `ends` is at fault: those of this
+// generation, what ends of the same links have said since the last step, and the
+// word of those that have gone since then. So one whom nobody can reach does not
+// cost one accuser after another.
+std::vector<LinkReport> OtherReports(const Job& job,
+                                     const std::vector<LinkReport>& links,
+                                     const std::vector<LinkEnd>& ends) {
+  std::vector<LinkReport> others = BrokenLinks(job);
+  for (const LinkReport& report : Reports(job)) {
+    if (IsOneOf(report, links)) others.push_back(report);
+  }
+  for (const LinkReport& before : job.links.links()) {
+    if (IsOneOf(before, links) || !IsEnd(before.observer, ends))
+      others.push_back(before);
+  }
+  return others;
+}
+
 // Returns the present report on the first of worker `name`'s links with `peers`
 // that has one.
 std::string DetailOf(const Job& job, const std::string& name,
@@ -131,9 +149,11 @@ std::string DetailOf(const Job& job, const std::string& name,
   return "";
 }
 
-// Evicts the members named by `cover`, because of what happened to `links`; the
+// Evicts the members named by `cover`, because of what happened to `links`, of
+// which `others` tell more; the
 // others begin again, and the ends of each link are kept apart.
 void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
+                   const std::vector<LinkReport>& others,
                    const std::vector<std::string>& cover,
                    std::string_view what) {
   for (const LinkReport& link : links) job.links.Remember(link, turn.now);
@@ -150,10 +170,9 @@ void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
     const auto is_about_it = [&](const LinkReport& report) {
       return report.peer == name;
     };
-    const std::vector<LinkReport> reports = LinksOf(job, job.suspicions);
     const bool is_alone =
         std::none_of(links.begin(), links.end(), is_about_it) &&
-        std::none_of(reports.begin(), reports.end(), is_about_it);
+        std::none_of(others.begin(), others.end(), is_about_it);
     const std::string detail = DetailOf(job, name, peers);
     evidence.push_back(EvidenceOf(
         v1::EVIDENCE_KIND_PEER_REPORT, observer,
@@ -191,15 +210,18 @@ void OnLinksClosed(Turn& turn, Job& job) {
     job.links.OnClosed(BrokenLinks(job), turn.now);
     often = job.links.OftenClosed(turn.now);
   }
-  // A link that was closed nearly as often tells which end it is.
-  const std::vector<std::string> cover = SmallestCover(
-      often, LinkEnds(turn.state, job),
-      job.links.ClosedTimes(LinkFaults::kManyClosed / 2 + 1, turn.now));
+  const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
+  std::vector<LinkReport> others =
+      job.links.ClosedTimes(LinkFaults::kSomeClosed, turn.now);
+  std::erase_if(others, [&](const LinkReport& report) {
+    return !IsEnd(report.observer, ends) || !IsEnd(report.peer, ends);
+  });
+  const std::vector<std::string> cover = SmallestCover(often, ends, others);
   if (cover.empty() || !CanGoWithout(turn.state, job, cover)) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
-  EvictForLinks(turn, job, often, cover,
+  EvictForLinks(turn, job, often, others, cover,
                 absl::StrCat("was closed ", LinkFaults::kManyClosed,
                              " times in short succession"));
 }
@@ -230,19 +252,10 @@ void EvictForProbe(Turn& turn, Job& job,
   std::vector<LinkReport> links = LinksOf(job, not_made);
   for (LinkReport& link : links) link.is_probed = true;
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
-  // An end that has reported such a link before does not deny it.
-  std::vector<LinkReport> others;
-  for (const LinkReport& report : Reports(job)) {
-    if (IsOneOf(report, links)) others.push_back(report);
-  }
+  const std::vector<LinkReport> others = OtherReports(job, links, ends);
   job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
-  job.links.OnFault(links);
-  // The word of those that have gone since the last step still counts, so that
-  // one whom nobody can reach does not cost one accuser after another.
-  for (const LinkReport& before : job.links.links()) {
-    if (!IsEnd(before.observer, ends)) others.push_back(before);
-  }
-  EvictForLinks(turn, job, links, SmallestCover(links, ends, others),
+  job.links.Note(links);
+  EvictForLinks(turn, job, links, others, SmallestCover(links, ends, others),
                 "could not be made again");
 }
 
@@ -257,7 +270,8 @@ bool TellOfAnEnd(const Job& job, const MemberIdentity& member) {
                            report.failure == v1::LINK_FAILURE_REFUSED;
                   });
   const std::vector<LinkReport> roots = BrokenLinks(job);
-  return is_closed && !roots.empty() &&
+  // Around a ring, the first to arrive is a guess.
+  return is_closed && !roots.empty() && !IsCircular(Reports(job)) &&
          std::all_of(roots.begin(), roots.end(), [&](const LinkReport& root) {
            return root.peer == member.worker;
          });
@@ -297,13 +311,14 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
   const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;
   if (!AreAllProbed(job)) again = job.links.links();
   if (is_first) again.clear();
-  const std::vector<std::string> cover =
-      SmallestCover(again, LinkEnds(turn.state, job));
+  const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
+  const std::vector<LinkReport> others = OtherReports(job, again, ends);
+  const std::vector<std::string> cover = SmallestCover(again, ends, others);
   if (cover.empty()) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
-  EvictForLinks(turn, job, again, cover,
+  EvictForLinks(turn, job, again, others, cover,
                 "failed again without a step in between");
 }
 

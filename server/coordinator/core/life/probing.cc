@@ -88,9 +88,19 @@ bool HasAllAnswers(const Job& job) {
 }
 
 bool IsProbed(const Job& job, const SuspicionReport& report) {
-  const auto& answers = job.probing->answers;
-  return answers.contains(report.observer_rank) &&
-         answers.contains(report.peer_rank);
+  // Of a peer that it could not try, an end says nothing.
+  const auto has_tried = [&job](int rank, int peer) {
+    const auto answer = job.probing->answers.find(rank);
+    if (answer == job.probing->answers.end() || !answer->second.has_value())
+      return false;
+    const auto& results = answer->second->results();
+    return std::any_of(results.begin(), results.end(),
+                       [peer](const v1::ProbeResult& result) {
+                         return result.peer_rank() == peer;
+                       });
+  };
+  return has_tried(report.observer_rank, report.peer_rank) ||
+         has_tried(report.peer_rank, report.observer_rank);
 }
 
 std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {

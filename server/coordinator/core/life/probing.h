@@ -33,8 +33,8 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 // Returns true if members were asked, and all of them have answered.
 [[nodiscard]] bool HasAllAnswers(const Job& job);
 
-// Returns true if the link that `report` is about is one of those that members
-// were asked to try. Requires job.probing.
+// Returns true if an end of the link that `report` is about says what became of it
+// when it tried it. Requires job.probing.
 [[nodiscard]] bool IsProbed(const Job& job, const SuspicionReport& report);
 
 // The links that could not be made although both ends were heard, as reports of
