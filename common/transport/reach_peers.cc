@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
 #include "common/status/annotate.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/tcp.h"
 #include "common/transport/unique_fd.h"
@@ -22,51 +23,81 @@ namespace {
 // A connection is tried so often within the timeout.
 constexpr int kAttempts = 4;
 
+struct Attempt {
+  UniqueFd fd;
+  size_t address;
+};
+
 struct Target {
   std::string name;
   std::vector<SocketAddress> addresses;
-  std::vector<UniqueFd> attempts;
-  size_t failed = 0;        // attempts
-  absl::Status last_error;  // that decides nothing by itself
+  std::vector<bool> has_failed;  // of each address
+  std::vector<Attempt> attempts;
+  absl::Status last_error;  // that says nothing about the link
   std::optional<absl::Status> outcome;
 
   void Decide(absl::Status status) {
     outcome = status.ok() ? status : Annotate(status, name);
     attempts.clear();
   }
-  // An attempt that cannot even begin, for want of descriptors say, asks nobody.
-  void Dial(size_t attempt) {
-    if (outcome.has_value()) return;
-    absl::StatusOr<UniqueFd> socket =
-        BeginConnect(addresses[attempt % addresses.size()]);
-    if (socket.ok()) {
-      attempts.push_back(*std::move(socket));
-    } else {
-      last_error = socket.status();
+  bool IsTried(size_t address) const {
+    return has_failed[address] ||
+           std::any_of(attempts.begin(), attempts.end(),
+                       [&](const Attempt& a) { return a.address == address; });
+  }
+  // Tries the next address that has not failed; beginning with one that is not
+  // under way, so that another attempt is made at one only when all are.
+  void Dial() {
+    while (!outcome.has_value()) {
+      size_t next = 0;
+      while (next < addresses.size() && IsTried(next)) ++next;
+      if (next == addresses.size()) {
+        const auto open =
+            std::find(has_failed.begin(), has_failed.end(), false);
+        next = static_cast<size_t>(open - has_failed.begin());
+      }
+      absl::StatusOr<UniqueFd> socket = BeginConnect(addresses[next]);
+      if (socket.ok()) {
+        attempts.push_back({*std::move(socket), next});
+        return;
+      }
+      // An attempt that cannot even begin, for want of descriptors say.
+      if (LinkFailureOf(socket.status()) == LinkFailure::kUnknown) {
+        last_error = socket.status();
+        return;
+      }
+      OnFailed(next, socket.status());
     }
   }
-  // The attempt over `fd` has succeeded or failed. Every address is asked before
-  // the peer is given up.
-  void OnReady(int fd) {
-    const absl::Status result = ConnectResult(fd);
-    std::erase_if(attempts,
-                  [fd](const UniqueFd& each) { return each.get() == fd; });
-    if (result.ok() || ++failed >= addresses.size()) {
+  void OnReady(size_t attempt) {
+    const absl::Status result = ConnectResult(attempts[attempt].fd.get());
+    if (result.ok()) {
       Decide(result);
-    } else {
-      Dial(failed);
+      return;
+    }
+    const size_t address = attempts[attempt].address;
+    attempts.erase(attempts.begin() + static_cast<ptrdiff_t>(attempt));
+    OnFailed(address, result);
+    if (attempts.empty()) Dial();
+  }
+  // Every address is asked before the peer is given up.
+  void OnFailed(size_t address, const absl::Status& why) {
+    has_failed[address] = true;
+    if (std::find(has_failed.begin(), has_failed.end(), false) ==
+        has_failed.end()) {
+      Decide(why);
     }
   }
 };
 
-Target TargetAt(const std::string& address) {
+Target TargetOf(PeerAddresses peer) {
   Target target;
-  target.name = address;
-  absl::StatusOr<std::vector<SocketAddress>> addresses = Resolve(address);
-  if (addresses.ok()) {
-    target.addresses = *std::move(addresses);
+  target.name = std::move(peer.name);
+  if (peer.addresses.ok()) {
+    target.addresses = *std::move(peer.addresses);
+    target.has_failed.resize(target.addresses.size());
   } else {
-    target.Decide(addresses.status());
+    target.Decide(peer.addresses.status());
   }
   return target;
 }
@@ -74,9 +105,9 @@ Target TargetAt(const std::string& address) {
 // Tells the one of `targets` whose attempt `fd` is.
 void OnReady(std::vector<Target>& targets, int fd) {
   for (Target& target : targets) {
-    const auto is_fd = [fd](const UniqueFd& each) { return each.get() == fd; };
-    if (std::any_of(target.attempts.begin(), target.attempts.end(), is_fd)) {
-      target.OnReady(fd);
+    for (size_t i = 0; i < target.attempts.size(); ++i) {
+      if (target.attempts[i].fd.get() != fd) continue;
+      target.OnReady(i);
       return;
     }
   }
@@ -101,9 +132,18 @@ bool IsNumeric(const std::string& address) {
 std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
                                      absl::Duration timeout, Clock& clock,
                                      const CancelToken& cancel) {
-  std::vector<Target> targets;
+  std::vector<PeerAddresses> peers;
   for (const std::string& address : addresses)
-    targets.push_back(TargetAt(address));
+    peers.push_back({address, Resolve(address)});
+  return ReachPeers(std::move(peers), timeout, clock, cancel);
+}
+
+std::vector<absl::Status> ReachPeers(std::vector<PeerAddresses> peers,
+                                     absl::Duration timeout, Clock& clock,
+                                     const CancelToken& cancel) {
+  std::vector<Target> targets;
+  for (PeerAddresses& peer : peers)
+    targets.push_back(TargetOf(std::move(peer)));
   const MonotonicTime begin = clock.Now();
   const MonotonicTime deadline = begin + timeout;
   size_t dials = 0;
@@ -117,14 +157,14 @@ std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
     const MonotonicTime next_dial =
         begin + timeout / kAttempts * static_cast<int>(dials);
     if (dials < kAttempts && clock.Now() >= next_dial) {
-      for (Target& target : targets) target.Dial(dials);
+      for (Target& target : targets) target.Dial();
       ++dials;
       continue;
     }
     std::vector<pollfd> polled;
     for (const Target& target : targets) {
-      for (const UniqueFd& attempt : target.attempts)
-        polled.push_back({attempt.get(), POLLOUT, 0});
+      for (const Attempt& attempt : target.attempts)
+        polled.push_back({attempt.fd.get(), POLLOUT, 0});
     }
     polled.push_back({cancel.fd(), POLLIN, 0});
     const MonotonicTime wake =
@@ -142,7 +182,7 @@ std::vector<absl::Status> ReachPeers(std::span<const std::string> addresses,
   for (Target& target : targets) {
     if (!target.outcome.has_value()) {
       // Where nothing was sent, its silence is no answer.
-      const bool was_asked = target.failed > 0 || !target.attempts.empty();
+      const bool was_asked = !target.attempts.empty();
       target.Decide(was_asked || target.last_error.ok() ? end
                                                         : target.last_error);
     }

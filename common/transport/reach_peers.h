@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
+#include "common/transport/socket_address.h"
 
 namespace ringmaster {
 
@@ -29,6 +31,15 @@ namespace ringmaster {
 [[nodiscard]] std::vector<absl::Status> ReachPeers(
     std::span<const std::string> addresses, absl::Duration timeout,
     Clock& clock, const CancelToken& cancel);
+
+// The same of peers whose addresses are known, or not: then that is the outcome.
+struct PeerAddresses {
+  std::string name;
+  absl::StatusOr<std::vector<SocketAddress>> addresses;
+};
+[[nodiscard]] std::vector<absl::Status> ReachPeers(
+    std::vector<PeerAddresses> peers, absl::Duration timeout, Clock& clock,
+    const CancelToken& cancel);
 
 // Returns false if `address` has a name, so that a name server is asked.
 [[nodiscard]] bool IsNumeric(const std::string& address);

@@ -207,8 +207,11 @@ absl::StatusOr<UniqueFd> BeginConnect(const SocketAddress& address) {
   ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
   if (connect(socket.get(), address.get(), address.length) != 0 &&
       errno != EINPROGRESS) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot connect to ", address.ToString(), ": ", strerror(errno)));
+    const int error = errno;
+    return WithLinkFailure(
+        absl::UnavailableError(absl::StrCat(
+            "cannot connect to ", address.ToString(), ": ", strerror(error))),
+        LinkFailureOfErrno(error));
   }
   return socket;
 }

@@ -131,10 +131,7 @@ std::vector<PeerFacts> PeersOf(const v1::Status& status) {
     peer.name = worker.name();
     peer.address = worker.data_address();
     // A resolver may take for ever; --peers asks it in a process of its own.
-    if (!IsNumeric(peer.address)) {
-      peer.status = absl::FailedPreconditionError(
-          absl::StrCat(peer.address, " is a name"));
-    }
+    peer.is_tried = IsNumeric(peer.address);
   }
   return peers;
 }

@@ -22,7 +22,7 @@ void ReachAll(absl::Duration limit, Clock& clock,
   std::vector<PeerFacts*> asked;
   std::vector<std::string> addresses;
   for (PeerFacts& peer : peers) {
-    if (!peer.status.ok()) continue;
+    if (!peer.is_tried) continue;
     asked.push_back(&peer);
     addresses.push_back(peer.address);
   }
@@ -47,22 +47,28 @@ Finding PeerFinding(const PeerFacts& peer) {
 
 Finding WorkersFinding(const std::vector<PeerFacts>& workers) {
   std::string lost;
-  bool are_named = true;  // all that are lost
+  std::string untried;
+  size_t tried = 0;
   size_t reached = 0;
   for (const PeerFacts& worker : workers) {
+    if (!worker.is_tried) {
+      absl::StrAppend(&untried, untried.empty() ? "; not tried: " : ", ",
+                      worker.name, " at ", worker.address);
+      continue;
+    }
+    ++tried;
     if (worker.status.ok()) {
       ++reached;
       continue;
     }
-    are_named = are_named && absl::IsFailedPrecondition(worker.status);
     absl::StrAppend(&lost, lost.empty() ? "; not " : ", ", worker.name, " (",
                     std::string(worker.status.message()), ")");
   }
   const std::string what =
-      absl::StrCat(reached, " of ", workers.size(), " connect from here", lost);
-  if (lost.empty()) return Good("workers' ports", what);
-  if (are_named) {
-    return Warn("workers' ports", what, "the others were not tried",
+      absl::StrCat(reached, " of ", tried, " connect from here", lost, untried);
+  if (lost.empty() && untried.empty()) return Good("workers' ports", what);
+  if (lost.empty()) {
+    return Warn("workers' ports", what, "a name server is not waited for here",
                 "check them with --peers");
   }
   return Fail("workers' ports", what,

@@ -16,12 +16,12 @@ namespace ringmaster::ctl {
 struct PeerFacts {
   std::string name;     // how it is shown: an address, or a worker's name
   std::string address;  // HOST:PORT, of the listener
-  // Of connecting to it. FAILED_PRECONDITION: it is not to be tried.
-  absl::Status status = {};
+  bool is_tried = true;
+  absl::Status status = {};  // of connecting to it
 };
 
-// Connects, as ReachPeers, to those whose status is OK, and fills in their status.
-// A name, not a numeric host, waits for the resolver first.
+// Connects, as ReachPeers, to those that are to be tried, and fills in their
+// status. A name, not a numeric host, waits for the resolver first.
 void ReachAll(absl::Duration limit, Clock& clock,
               std::vector<PeerFacts>& peers);
 

@@ -59,14 +59,22 @@ TEST(PeersTest, OneThatCannotBeReachedIsAFailure) {
 }
 
 TEST(PeersTest, OneThatIsNotToBeTriedIsAWarning) {
-  const Finding finding = WorkersFinding(Connected(
-      {{.name = "named",
-        .address = "node-1:29500",
-        .status = absl::FailedPreconditionError("node-1 is a name")}}));
+  auto listener = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok());
+  const PeerFacts named = {
+      .name = "w3", .address = "node-1:29500", .is_tried = false};
+  const PeerFacts there = {.name = "w1",
+                           .address = listener->address().ToString()};
+  const Finding finding = WorkersFinding(Connected({named, there}));
   EXPECT_EQ(finding.level, Level::kWarning);
   EXPECT_EQ(finding.what,
-            "0 of 1 connect from here; not named (node-1 is a name)");
+            "1 of 1 connect from here; not tried: w3 at node-1:29500");
   EXPECT_THAT(finding.remedy, HasSubstr("--peers"));
+  const PeerFacts broken = {.name = "w2", .address = "no address"};
+  const Finding failed = WorkersFinding(Connected({named, there, broken}));
+  EXPECT_EQ(failed.level, Level::kFailure);
+  EXPECT_THAT(failed.what, HasSubstr("1 of 2 connect from here; not w2 ("));
+  EXPECT_THAT(failed.what, HasSubstr("; not tried: w3 at node-1:29500"));
 }
 
 TEST(PeersTest, AMalformedAddressIsItsOwnFailure) {
