@@ -247,14 +247,20 @@ absl::StatusOr<ExportedModel> ExportModel(const std::string& checkpoint,
 std::vector<CheckpointCompanion> FindCompanions(
     const std::string& vocabulary, const std::string& merges,
     const std::string& initial_parameters) {
-  std::error_code error;
+  // As the job has it, where the working directory is gone.
+  const auto absolute = [](const std::string& path) {
+    std::error_code error;
+    const fs::path found = fs::absolute(path, error);
+    return error ? fs::path(path) : found;
+  };
   if (!vocabulary.empty()) {
-    return {{"vocab.json", fs::absolute(vocabulary, error).string()},
-            {"merges.txt", fs::absolute(merges, error).string()}};
+    return {{"vocab.json", absolute(vocabulary).string()},
+            {"merges.txt", absolute(merges).string()}};
   }
   std::vector<CheckpointCompanion> found;
   if (initial_parameters.empty()) return found;
-  fs::path beside = fs::absolute(initial_parameters, error);
+  fs::path beside = absolute(initial_parameters);
+  std::error_code error;
   if (!fs::is_directory(beside, error)) beside = beside.parent_path();
   for (const char* const name :
        {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",

@@ -40,11 +40,19 @@ bool CopyStart(int from, int to, int64_t bytes) {
   return true;
 }
 
-// The file that `path` leads to, over links.
+// The file that `path` leads to, over links; it need not be there.
 std::string TargetOf(const std::string& path) {
   std::error_code none;
-  const std::filesystem::path target = std::filesystem::canonical(path, none);
-  return none ? path : target.string();
+  std::filesystem::path target = path;
+  // As many as the kernel follows (path_resolution(7)).
+  for (int links = 0; links < 40; ++links) {
+    const auto next = std::filesystem::read_symlink(target, none);
+    if (none) break;
+    target = target.parent_path() / next;
+  }
+  const std::filesystem::path known =
+      std::filesystem::weakly_canonical(target, none);
+  return none ? path : known.string();
 }
 
 }  // namespace

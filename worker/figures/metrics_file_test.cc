@@ -198,6 +198,27 @@ TEST(MetricsFileTest, ARollbackReachesIntoTheRotatedFile) {
   EXPECT_THAT(StepsIn(path + ".1"), ElementsAre(4, 5, 6));
 }
 
+TEST(MetricsFileTest, ARotationThatWasCutShortGoesOnWhereItWas) {
+  const std::string directory = FreshDirectory();
+  const std::string path = directory + "/metrics.jsonl";
+  {
+    absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0, kFewBytes);
+    ASSERT_TRUE(file.ok()) << file.status();
+    AppendSteps(*file, 1, 2);
+  }
+  // Its file was renamed, and no new one was made.
+  std::filesystem::rename(path, path + ".1");
+  // Named by a link, which leads nowhere then.
+  const std::string link = directory + "/link.jsonl";
+  std::filesystem::create_symlink("metrics.jsonl", link);
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(link, 2, kFewBytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->last().step, 2);
+  EXPECT_THAT(StepsIn(path), ElementsAre(1, 2));
+  EXPECT_FALSE(std::filesystem::exists(path + ".1"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
 TEST(MetricsFileTest, RemembersTheLastStepsOfTheRotatedFile) {
   const std::string path = FreshDirectory() + "/metrics.jsonl";
   {

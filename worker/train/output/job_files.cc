@@ -182,6 +182,7 @@ void JobFiles::OpenWriter() {
   auto writer = CheckpointWriter::Create(options);
   if (writer.ok()) {
     writer_ = *std::move(writer);
+    if (state_.model().HuggingFaceConfig().empty()) return;
     const ProgramConfig& config = state_.config();
     companions_ =
         FindCompanions(config.data.vocabulary_path, config.data.merges_path,
@@ -314,7 +315,7 @@ void JobFiles::TakeSnapshot(int64_t step) {
     contents.loss_scale = state_.loss_scale();
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
-  if (!contents.config_json.empty()) contents.companions = companions_;
+  contents.companions = companions_;
   if (writer_->Snapshot(contents)) snapshot_step_ = step;
 }
 
