@@ -48,7 +48,8 @@ unpack_bundle() {
     run_child "$UNPACKING/log" tar -C "$UNPACKING" -xzf "$file" ringmaster ||
       die "cannot unpack $file: $(tail -n 1 "$UNPACKING/log")"
     # Another script may have been as fast.
-    mv -T "$UNPACKING" "$directory" 2>/dev/null || [[ -d $directory ]] || die "cannot make $directory"
+    local why
+    why=$(mv -T "$UNPACKING" "$directory" 2>&1) || [[ -d $directory ]] || die "$why"
     rm -rf "$UNPACKING"
     trap - EXIT
   fi

@@ -66,8 +66,9 @@ for argument in "${ARGS[@]}"; do
 done
 
 find_ringctl "$BUNDLE" "$ROOT/.logs/local-build.log"
-[[ $JOB != "$ROOT/deploy/local/job.yaml" || ${ARGS[*]} == *train.data.text.path=* ]] ||
+if grep -qs /usr/include/c++ "$JOB" && [[ ${ARGS[*]} != *train.data.text.path=* ]]; then
   need_headers ", or --set train.data.text.path=DIR"
+fi
 
 # Paths in the job file start at the root of the repository.
 START_DIR=$PWD

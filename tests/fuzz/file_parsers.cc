@@ -66,19 +66,24 @@ std::vector<std::string> Records() {
   return records;
 }
 
-bool TryJournalFile(std::string_view input) {
-  const absl::Status log = coordinator::CheckLog(input);
-  CheckMessage(log);
+bool TryJournalHeader(std::string_view input) {
   const absl::Status header = coordinator::CheckDatabaseHeader(input);
   CheckMessage(header);
-  return log.ok() || header.ok();
+  return header.ok();
 }
 
-// The last is a log; each kind is refused as the other.
-std::vector<std::string> JournalFiles() {
-  return {"",
-          CorpusFile("tests/golden/0.1.0/state/journal.sqlite3").substr(0, 200),
-          CorpusFile("tests/fuzz/corpus/journal.sqlite3-wal")};
+bool TryJournalLog(std::string_view input) {
+  const absl::Status log = coordinator::CheckLog(input);
+  CheckMessage(log);
+  return log.ok();
+}
+
+std::string JournalLog() {
+  return CorpusFile("tests/fuzz/corpus/journal.sqlite3-wal");
+}
+
+std::string JournalHeader() {
+  return CorpusFile("tests/golden/0.1.0/state/journal.sqlite3").substr(0, 200);
 }
 
 // ---- checkpoints
@@ -305,7 +310,8 @@ std::vector<Parser> FileParsers() {
                                        "\xC4\xA0", "<|endoftext|>", "\r\n"});
   return {
       {"journal_record", Records(), json, TryRecord},
-      {"journal_file", JournalFiles(), {}, TryJournalFile},
+      {"journal_header", {JournalHeader()}, {}, TryJournalHeader},
+      {"journal_log", {JournalLog()}, {}, TryJournalLog},
       {"safetensors", SafetensorsHeaders(), json, TrySafetensors},
       {"manifest", Manifests(), json, TryManifest},
       {"data_file", DataFiles(), {}, TryDataFile},

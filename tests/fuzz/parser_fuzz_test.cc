@@ -30,7 +30,7 @@ TEST_P(ParserFuzzTest, NoInputMakesItDoWhatItMustNot) {
 TEST_P(ParserFuzzTest, ItTakesSomeOfItsCorpusAndRefusesSomeOfWhatFollows) {
   int taken = 0;
   for (const std::string& input : GetParam()->corpus)
-    taken += !input.empty() && GetParam()->try_input(input);
+    taken += GetParam()->try_input(input);
   EXPECT_GT(taken, 0);
   int refused = 0;
   for (uint64_t i = 0; i < 100; ++i) {

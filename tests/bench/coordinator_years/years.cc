@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "common/clock/monotonic_time.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/rpc/event_log.h"
@@ -122,8 +122,10 @@ class Years {
     }
     RETURN_IF_ERROR(failure_);
     journal_.reset();  // writes what is left
-    if (has_journal_failed_)
-      return absl::UnavailableError("the journal failed");
+    {
+      MutexLock lock(mutex_);
+      RETURN_IF_ERROR(journal_failure_);
+    }
     NoteJournal();
     std::sort(status_times_.begin(), status_times_.end());
     result_.status_p99 = status_times_[status_times_.size() * 99 / 100];
@@ -320,7 +322,8 @@ class Years {
     unanswered_.push(persist.token);
     journal_->Append(std::move(persist.record),
                      [this](const absl::Status& end) {
-                       if (!end.ok()) has_journal_failed_ = true;
+                       MutexLock lock(mutex_);
+                       journal_failure_.Update(end);
                      });
     if (++appended_ % 16 == 0) NoteJournal();
   }
@@ -354,7 +357,8 @@ class Years {
   }
 
   const YearsOptions options_;
-  std::atomic<bool> has_journal_failed_ = false;
+  Mutex mutex_;
+  absl::Status journal_failure_ GUARDED_BY(mutex_);  // the first
   std::unique_ptr<Journal> journal_;
   CoordinatorCore core_;
   EventLog events_;
