@@ -149,9 +149,9 @@ std::string DetailOf(const Job& job, const std::string& name,
   return "";
 }
 
-// Evicts the members named by `cover`, because of what happened to `links`, of
-// which `others` tell more; the
-// others begin again, and the ends of each link are kept apart.
+// Evicts the members named by `cover`, because of what happened to `links`. Those
+// that stay begin again, and the ends of each link are kept apart. `others`: the
+// reports that had a say in it.
 void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
                    const std::vector<LinkReport>& others,
                    const std::vector<std::string>& cover,
