@@ -62,15 +62,16 @@ absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
 }
 
 void Monitoring::Set(const Health& health) {
+  bool is_news = false;
   {
     MutexLock lock(mutex_);
-    const bool is_news = health.live.code() != health_state_.live.code() ||
-                         health.ready.code() != health_state_.ready.code();
+    is_news = health.live.code() != health_state_.live.code() ||
+              health.ready.code() != health_state_.ready.code();
     health_state_ = health;
-    // gRPC sends the state to all who watch it, whether it is news or not.
-    if (!is_news) return;
-    if (health_ != nullptr) health_->Set(health.live.ok(), health.ready.ok());
   }
+  // gRPC sends the state to all who watch it, whether it is news or not.
+  if (!is_news) return;
+  if (health_ != nullptr) health_->Set(health.live.ok(), health.ready.ok());
   LogEvent(health.live.ok() ? LogLevel::kInfo : LogLevel::kError,
            "monitoring.health",
            {{"is_live", health.live.ok()},

@@ -31,9 +31,9 @@ class Monitoring {
   Monitoring(const Monitoring&) = delete;
   Monitoring& operator=(const Monitoring&) = delete;
 
-  // The answer to every probe from now on, and a line of the log if the program is
-  // alive or ready otherwise than before. Before the first call the program is alive, and not
-  // ready.
+  // The answer to every probe from now on. A line of the log tells a change of
+  // whether the program is alive or ready. Before the first call it is alive, and
+  // not ready. One call at a time.
   void Set(const Health& health) EXCLUDES(mutex_);
 
  private:

@@ -244,7 +244,7 @@ std::vector<Acceptor::Socket> Acceptor::MakeRoom(int share) {
 
 Acceptor::Connections::iterator Acceptor::NextToGo() {
   const auto has_fewer = [](const auto& a, const auto& b) {
-    // Of hosts with as many, the one whose oldest is younger comes first.
+    // Among hosts with as many, the one whose oldest is younger comes first.
     return std::pair(a.second.size(), -*a.second.begin()) <
            std::pair(b.second.size(), -*b.second.begin());
   };

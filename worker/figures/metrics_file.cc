@@ -180,19 +180,16 @@ absl::Status ContinueRotated(const std::string& path, int64_t resume_step,
 absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
                                               int64_t resume_step,
                                               int64_t max_bytes) {
-  std::error_code unknown;
-  // A rotation that was cut short has left the rotated file alone.
-  const bool is_new = !std::filesystem::exists(path, unknown) && !unknown;
-  if (!is_new && !IsRegularFile(path)) {
-    ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
-    return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps(),
-                       max_bytes);
-  }
   Story story;
-  if (!is_new) {
+  if (IsRegularFile(path)) {
     ASSIGN_OR_RETURN(story, ReadStory(path, resume_step));
   }
-  RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
+  // A rotation that was cut short has left the rotated file alone.
+  std::error_code unknown;
+  if (IsRegularFile(path) ||
+      (!std::filesystem::exists(path, unknown) && !unknown)) {
+    RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
+  }
   if (!IsRegularFile(path)) {
     ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
     return MetricsFile(std::move(file), /*removed_lines=*/0, LastSteps(),

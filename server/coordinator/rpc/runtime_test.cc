@@ -96,6 +96,16 @@ class RuntimeTest : public ::testing::Test {
     runtime_ = *std::move(runtime);
   }
 
+  // The answer comes once the fail points are disarmed.
+  std::future<absl::StatusOr<std::string>> SubmitToADiskThatHangs() {
+    FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+    std::future<absl::StatusOr<std::string>> submitted =
+        std::async(std::launch::async, [this] { return Submit(1); });
+    EXPECT_TRUE(
+        Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+    return submitted;
+  }
+
   FakeWorker Connect() {
     FakeWorker worker;
     worker.session = runtime_->OpenSession(worker.stream, "10.0.0.7");
@@ -492,11 +502,7 @@ TEST_F(RuntimeTest, FailingJournalRefusesJobsAndSaysSoUntilItWorks) {
 TEST_F(RuntimeTest, AWatchIsToldOfADiskThatHangs) {
   const auto watcher = std::make_shared<FakeStatusWatcher>();
   runtime_->WatchStatus(watcher);
-  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
-  std::future<absl::StatusOr<std::string>> submitted =
-      std::async(std::launch::async, [this] { return Submit(1); });
-  EXPECT_TRUE(
-      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  std::future<absl::StatusOr<std::string>> submitted = SubmitToADiskThatHangs();
   // Only time passes.
   (void)Status();
   EXPECT_EQ(watcher->JournalError(), "");
@@ -515,11 +521,7 @@ TEST_F(RuntimeTest, HealthIsTheCoresAndNamesADiskThatHangs) {
   EXPECT_TRUE(health.live.ok()) << health.live;
   EXPECT_TRUE(health.ready.ok()) << health.ready;
 
-  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
-  std::future<absl::StatusOr<std::string>> submitted =
-      std::async(std::launch::async, [this] { return Submit(1); });
-  EXPECT_TRUE(
-      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  std::future<absl::StatusOr<std::string>> submitted = SubmitToADiskThatHangs();
   clock_.Advance(absl::Seconds(3));
   health = runtime_->CheckHealth(absl::Seconds(30));
   EXPECT_TRUE(health.live.ok()) << health.live;
@@ -563,11 +565,7 @@ TEST_F(RuntimeTest, RefusesOneJobTooMany) {
 TEST_F(RuntimeTest, AJobThatWaitsForTheDiskCountsAsOne) {
   config_.max_queued_jobs = 1;
   Restart();
-  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
-  std::future<absl::StatusOr<std::string>> waits =
-      std::async(std::launch::async, [this] { return Submit(1); });
-  EXPECT_TRUE(
-      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  std::future<absl::StatusOr<std::string>> waits = SubmitToADiskThatHangs();
   EXPECT_THAT(std::string(Submit(1).status().message()),
               HasSubstr("has 1 jobs that have not ended"));
   FailPoint::DisarmAll();
@@ -621,11 +619,7 @@ TEST_F(RuntimeTest, RefusesOneWatchTooMany) {
 TEST_F(RuntimeTest, RefusesOneCallTooManyWhileTheDiskHangs) {
   limits_.waiting_calls = 1;
   Restart();
-  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
-  std::future<absl::StatusOr<std::string>> waits =
-      std::async(std::launch::async, [this] { return Submit(1); });
-  EXPECT_TRUE(
-      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  std::future<absl::StatusOr<std::string>> waits = SubmitToADiskThatHangs();
   EXPECT_EQ(Submit(1).status(),
             absl::ResourceExhaustedError(
                 "the coordinator has 1 calls that wait for the disk, as many "

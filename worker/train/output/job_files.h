@@ -136,8 +136,8 @@ class JobFiles {
   absl::Status latest_failure_;
   int64_t generation_ = 0;
   bool is_writer_ = false;  // of checkpoints, in this generation
-  // Of a model that is exported with them. Looked for once: they may lie on a slow
-  // file server.
+  // The files that a model is exported with. Looked for once: they may lie on a
+  // slow file server.
   std::vector<CheckpointCompanion> companions_;
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with
   // The bytes of this generation's recorded steps.

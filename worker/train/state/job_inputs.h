@@ -1,5 +1,5 @@
-// What a job reads before it begins: opened alike by ranks that train it and by
-// whoever checks that they can.
+// The files that a job reads before it begins, opened alike by ranks that train it
+// and by whoever checks that they can.
 //
 // Errors name the job's field. What cannot be read, or is not what the job says,
 // has the exit code kUnreadable; a mistake in the job has its own.

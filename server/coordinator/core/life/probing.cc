@@ -88,7 +88,7 @@ bool HasAllAnswers(const Job& job) {
 }
 
 bool IsProbed(const Job& job, const SuspicionReport& report) {
-  // Of a peer that it could not try, an end says nothing.
+  // An end says nothing of a peer that it could not try.
   const auto has_tried = [&job](int rank, int peer) {
     const auto answer = job.probing->answers.find(rank);
     if (answer == job.probing->answers.end() || !answer->second.has_value())
