@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/random/random.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +29,7 @@
 #include "common/program/service_manager.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
+#include "common/secrets/random.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
@@ -83,10 +83,10 @@ absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
 
 absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
                                         int data_port) {
-  absl::BitGen random;
   WorkerIdentity identity;
   identity.name = SlotName(flags.name, slot, flags.slots);
-  identity.incarnation = absl::Uniform<uint64_t>(random);
+  identity.incarnation = RandomIncarnation();
+  identity.resume_key = RandomBytes(kKeyBytes);
   identity.host = ThisHostName();
   identity.host_key = ThisHostKey();
   identity.pid = getpid();

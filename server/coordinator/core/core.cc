@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/life/deadlines.h"
 #include "server/coordinator/core/life/formation.h"
@@ -93,6 +94,7 @@ struct GeneralVisitor {
   void operator()(const HelloReceived& e) { OnHello(turn, e); }
   void operator()(const SubmitRequested& e) { OnSubmit(turn, e); }
   void operator()(const CancelRequested& e) { OnCancel(turn, e); }
+  void operator()(const ChangeMade& e) { Audit(turn, e.entry); }
   void operator()(const DrainRequested& e) { OnDrain(turn, e); }
   void operator()(const Persisted& e) { OnPersisted(turn, e); }
   void operator()(const PersistFailed& e) { OnPersistFailed(turn, e); }

@@ -180,6 +180,24 @@ TEST(RetentionTest, EveryBeginningGoesOnAsIfNothingWasDropped) {
   }
 }
 
+TEST(RetentionTest, TheAuditKeepsItsLastEntriesWhateverBecomesOfTheJobs) {
+  std::vector<JournalRecord> records;
+  for (size_t i = 0; i < kMaxAudited + 5; ++i) {
+    records.push_back(
+        AuditedRecord{.action = "submit", .object = absl::StrCat("j-", i)});
+  }
+  records.push_back(Created(1));
+  records.push_back(Ended(1));
+  const std::vector<JournalRecord> kept = Retained(records, 0);
+  ASSERT_GE(kept.size(), kMaxAudited);
+  EXPECT_EQ(std::get<AuditedRecord>(kept.front()).object, "j-5");
+  const absl::StatusOr<CoordinatorCore> core =
+      CoordinatorCore::Recover(Config(), records);
+  ASSERT_TRUE(core.ok());
+  EXPECT_EQ(core->state().audit.size(), kMaxAudited);
+  EXPECT_EQ(core->state().audit.front().object, "j-5");
+}
+
 TEST(RetentionTest, AJobOfManyGenerationsTakesLittle) {
   std::vector<JournalRecord> records = {Created(1)};
   for (int64_t generation = 1; generation <= 10'000; ++generation) {

@@ -86,6 +86,7 @@ v1::JournalMember ToProto(const MemberIdentity& member) {
   proto.mutable_device()->set_kind(member.device.kind);
   proto.mutable_device()->set_index(member.device.index);
   proto.set_role(member.role);
+  proto.set_resume_key_hash(member.resume_key_hash);
   return proto;
 }
 
@@ -99,7 +100,8 @@ MemberIdentity FromProto(const v1::JournalMember& proto) {
           .pid = proto.pid(),
           .data_address = proto.data_address(),
           .device = {proto.device().kind(), proto.device().index()},
-          .role = proto.role()};
+          .role = proto.role(),
+          .resume_key_hash = proto.resume_key_hash()};
 }
 
 // ---- Records.
@@ -121,6 +123,7 @@ class Writer {
     created.set_total_steps(record.total_steps);
     created.set_keeps_checkpoints(record.keeps_checkpoints);
     created.set_is_benchmark(record.is_benchmark);
+    created.set_owner(record.owner);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
     *created.mutable_time() = ringmaster::ToProto(record.time);
@@ -178,6 +181,9 @@ class Writer {
     host.set_exit_code(record.exit_code);
     host.set_unfit(record.is_unfit);
   }
+  void operator()(const AuditedRecord& record) {
+    *proto_.mutable_audited()->mutable_entry() = AuditEntryProto(record);
+  }
 
  private:
   v1::JournalRecord& proto_;
@@ -196,6 +202,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.total_steps = created.total_steps();
   record.keeps_checkpoints = created.keeps_checkpoints();
   record.is_benchmark = created.is_benchmark();
+  record.owner = created.owner();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());
   return record;
@@ -236,7 +243,33 @@ JobEndedRecord FromProto(const v1::JobEnded& ended) {
   return record;
 }
 
+AuditedRecord FromProto(const v1::AuditEntry& entry) {
+  AuditedRecord record;
+  record.time = ringmaster::FromProto(entry.time());
+  record.caller.name = entry.caller().name();
+  record.caller.roles = entry.caller().roles();
+  record.caller.address = entry.caller().address();
+  record.action = entry.action();
+  record.object = entry.object();
+  record.request_id = entry.request_id();
+  record.detail = entry.detail();
+  return record;
+}
+
 }  // namespace
+
+v1::AuditEntry AuditEntryProto(const AuditedRecord& record) {
+  v1::AuditEntry entry;
+  *entry.mutable_time() = ringmaster::ToProto(record.time);
+  entry.mutable_caller()->set_name(record.caller.name);
+  entry.mutable_caller()->set_roles(record.caller.roles);
+  entry.mutable_caller()->set_address(record.caller.address);
+  entry.set_action(record.action);
+  entry.set_object(record.object);
+  entry.set_request_id(record.request_id);
+  entry.set_detail(record.detail);
+  return entry;
+}
 
 v1::JournalRecord RecordToProto(const JournalRecord& record) {
   v1::JournalRecord proto;
@@ -273,6 +306,8 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
                                    host.exit_code(),
                                    host.unfit()};
     }
+    case v1::JournalRecord::kAudited:
+      return FromProto(proto.audited().entry());
     case v1::JournalRecord::RECORD_NOT_SET:
       return std::nullopt;
   }

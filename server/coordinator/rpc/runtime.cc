@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
+#include "common/secrets/random.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/state/limit_reached.h"
 #include "server/coordinator/rpc/queries.h"
-#include "server/coordinator/rpc/random.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/protocol/enum_name.h"
 #include "common/protocol/member_table_hash.h"
 #include "common/protocol/proto_time.h"
-#include "server/coordinator/rpc/random.h"
+#include "common/secrets/random.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/state_proto.h"
 

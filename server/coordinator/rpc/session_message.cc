@@ -21,6 +21,8 @@
 #include "common/protocol/collective_costs_proto.h"
 #include "common/protocol/no_figures.h"
 #include "common/protocol/proto_time.h"
+#include "common/secrets/digest.h"
+#include "common/secrets/random.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
@@ -267,6 +269,9 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   if (!hello.host_key().empty()) {
     checks.Word("host_key", hello.host_key(), kMaxHostName);
   }
+  checks.That(
+      hello.resume_key().empty() || hello.resume_key().size() == kKeyBytes,
+      "resume_key", "must have 32 bytes");
   checks.NotNegative("pid", hello.pid());
   checks.NotNegative("device.index", hello.device().index());
   checks.Range("data_port", hello.data_port(), 1, 65535);
@@ -309,6 +314,9 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.generation = hello.generation();
   event.formed_by = hello.formed_by();
   event.attempt = hello.attempt();
+  if (!hello.resume_key().empty()) {
+    event.resume_key_hash = Sha256(hello.resume_key());
+  }
   event.applied_step = hello.applied_step();
   SetCosts(hello, event);
   SetHistory(hello, event);

@@ -38,10 +38,11 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
                          "; choose another --name"})};
   }
   if (end.reason == reason::kSuperseded) {
-    return Refusal{ExitCode::kUsage,
+    // Not for ever: the other one may be gone by the next attempt.
+    return Refusal{ExitCode::kRetryElsewhere,
                    Join({"another process joined ", coordinator,
                          " under this worker's name ", name, ": ", end.message,
-                         "; choose another --name"})};
+                         "; if both are meant to run, choose another --name"})};
   }
   if (end.reason == reason::kProtocolMismatch) {
     return Refusal{ExitCode::kUsage,

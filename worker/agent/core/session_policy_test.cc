@@ -41,7 +41,7 @@ TEST(PermanentRefusalTest, NamesWhatToCorrect) {
   const auto superseded =
       Refuse(absl::StatusCode::kAborted, reason::kSuperseded);
   ASSERT_TRUE(superseded.has_value());
-  EXPECT_EQ(superseded->code, ExitCode::kUsage);
+  EXPECT_EQ(superseded->code, ExitCode::kRetryElsewhere);
 
   const auto protocol =
       Refuse(absl::StatusCode::kFailedPrecondition, reason::kProtocolMismatch);

@@ -409,6 +409,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   v1::Hello& hello = *request.mutable_hello();
   hello.set_name(identity.name);
   hello.set_incarnation(identity.incarnation);
+  hello.set_resume_key(identity.resume_key);
   hello.set_role(identity.role == WorkerRole::kParameterServer
                      ? v1::ROLE_PARAMETER_SERVER
                      : v1::ROLE_WORKER);

@@ -40,6 +40,8 @@ enum class WorkerRole {
 struct WorkerIdentity {
   std::string name;          // unique among live workers
   uint64_t incarnation = 0;  // random number of this process life
+  // Random bytes of this process life that only the coordinator hears.
+  std::string resume_key = {};
   std::string host;
   std::string host_key;  // equal on workers that share a host
   int64_t pid = 0;

@@ -237,6 +237,16 @@ void NoteAbsent(const Turn& turn, Job& job, const Member& member,
   }
 }
 
+const MemberIdentity* FindAbsent(const State& state, std::string_view name,
+                                 uint64_t incarnation) {
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr) return nullptr;
+  for (const AbsentMember& absent : job->absent) {
+    if (IsOf(absent, name, incarnation)) return &absent.member.identity;
+  }
+  return nullptr;
+}
+
 void ForgetEnded(Turn& turn, std::string_view name, uint64_t incarnation) {
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) return;

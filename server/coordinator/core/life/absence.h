@@ -49,6 +49,12 @@ void AddAbsent(Job& job, const Member& member, v1::EvidenceKind kind,
 void NoteAbsent(const Turn& turn, Job& job, const Member& member,
                 v1::EvidenceKind kind);
 
+// The member of that name and incarnation that is absent from the active job; null:
+// none is.
+[[nodiscard]] const MemberIdentity* FindAbsent(const State& state,
+                                               std::string_view name,
+                                               uint64_t incarnation);
+
 // The processes of that name with another incarnation have ended; 0: all.
 void ForgetEnded(Turn& turn, std::string_view name, uint64_t incarnation);
 

@@ -23,6 +23,8 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.name = hello.name;
   worker.incarnation = hello.incarnation;
   worker.attempt = hello.attempt;
+  worker.resume_key_hash = hello.resume_key_hash;
+  worker.caller = hello.caller;
   worker.role = hello.role;
   worker.device = hello.device;
   worker.host = hello.host;
@@ -253,6 +255,7 @@ Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
   Worker worker;
   worker.name = identity.worker;
   worker.incarnation = identity.incarnation;
+  worker.resume_key_hash = identity.resume_key_hash;
   worker.state = v1::WORKER_STATE_DETACHED;
   worker.role = identity.role;
   worker.device = identity.device;

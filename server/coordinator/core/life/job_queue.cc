@@ -9,6 +9,7 @@
 #include "common/protocol/enum_name.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
@@ -142,6 +143,21 @@ void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
   turn.Reply(cancel.request, absl::OkStatus(), job.id);
 }
 
+bool MayChange(const Caller& caller, const Job& job) {
+  return caller.owns_all || (!caller.name.empty() && caller.name == job.owner);
+}
+
+absl::Status NotOwner(const Caller& caller, const Job& job) {
+  return WithReason(
+      absl::PermissionDeniedError(absl::StrCat(
+          "job ", job.id,
+          job.owner.empty() ? " has no owner"
+                            : absl::StrCat(" is ", job.owner, "'s"),
+          ", and ", caller.name, " (", caller.roles,
+          ") may cancel only jobs of its own; an operator may cancel any")),
+      reason::kPermissionDenied);
+}
+
 absl::Status AlreadyEnded(const Job& job) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
@@ -174,7 +190,12 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   static_cast<JobTerms&>(record) = submit;
   record.request_id = submit.request_id;
   record.time = turn.time;
+  AuditedRecord entry{.caller = submit.caller,
+                      .action = "submit",
+                      .object = record.id,
+                      .request_id = submit.request_id};
   turn.Persist(std::move(record), {submit.request});
+  Audit(turn, std::move(entry));
 }
 
 Job JobOf(const JobCreatedRecord& record) {
@@ -214,6 +235,10 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     return;
   }
   Job* const job = turn.state.FindJob((*found)->id);
+  if (!MayChange(cancel.caller, *job)) {
+    turn.Reply(cancel.request, NotOwner(cancel.caller, *job), "");
+    return;
+  }
   if (IsEnded(job->state)) {
     turn.Reply(cancel.request, AlreadyEnded(*job), job->id);
     return;
@@ -227,6 +252,10 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     AnswerRepeatedCancel(turn, cancel, *job);
     return;
   }
+  Audit(turn, {.caller = cancel.caller,
+               .action = "cancel",
+               .object = job->id,
+               .detail = cancel.reason});
   job->cancel_reason = cancel.reason;
   if (CanEndAtOnce(*job) && !SavesBeforeEnd(turn.state, *job)) {
     EndCancelled(turn, *job, {cancel.request});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -39,6 +40,7 @@ struct DurableVisitor {
   }
   void operator()(const VerdictReachedRecord&) {}
   void operator()(const HostQuarantinedRecord&) {}
+  void operator()(const AuditedRecord& entry) { OnAudited(turn.state, entry); }
   void operator()(const JobEndedRecord& record) {
     OnEndDurable(turn, record, waiting);
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
@@ -109,6 +110,21 @@ bool RefuseFalse(Turn& turn, const HelloReceived& hello,
   return true;
 }
 
+// Returns true if the hello names a process that the coordinator knows, and gives
+// another resume key than that did: name and incarnation are no secrets.
+bool IsImpostor(const State& state, const HelloReceived& hello) {
+  const auto differs = [&](const std::string& hash) {
+    return !hash.empty() && hash != hello.resume_key_hash;
+  };
+  const Worker* const holder = state.FindWorker(hello.name);
+  if (holder != nullptr && holder->incarnation == hello.incarnation) {
+    return differs(holder->resume_key_hash);
+  }
+  const MemberIdentity* const absent =
+      FindAbsent(state, hello.name, hello.incarnation);
+  return absent != nullptr && differs(absent->resume_key_hash);
+}
+
 // Closes the session and returns true if the hello cannot be accepted.
 bool RefuseHello(Turn& turn, const HelloReceived& hello) {
   if (RefuseFalse(turn, hello, CheckNumber(turn.state, hello))) return true;
@@ -123,6 +139,18 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
             hello.protocol_max, ", this coordinator ", config.protocol_min,
             " to ", config.protocol_max, "; use binaries of the same release")),
         reason::kProtocolMismatch);
+    return true;
+  }
+  if (IsImpostor(turn.state, hello)) {
+    turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.impostor", hello.name,
+              absl::StrCat("a process on host ", hello.host, ", pid ",
+                           hello.pid, ", said that it is worker ", hello.name,
+                           " without that one's resume key, and was refused"));
+    Close(turn, hello.session,
+          absl::UnauthenticatedError(absl::StrCat(
+              "worker ", hello.name,
+              " is another process: the resume key is not that one's")),
+          reason::kIdentityNotProven);
     return true;
   }
   const Worker* const holder = turn.state.FindWorker(hello.name);
@@ -268,6 +296,10 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
     }
     if (worker.state == v1::WORKER_STATE_DRAINING) return;
     worker.state = v1::WORKER_STATE_DRAINING;
+    Audit(turn, {.caller = worker.caller,
+                 .action = "drain",
+                 .object = worker.name,
+                 .detail = leaving.reason});
     turn.Touch();
     turn.Emit(
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,

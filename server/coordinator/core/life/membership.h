@@ -14,6 +14,8 @@ namespace ringmaster::coordinator {
 // A hello's effect depends on the worker that already has its name:
 //   nobody                                     joins the pool; if it was given
 //                                              up, with its steps (absence.h)
+//   same incarnation, another resume key       is refused: it is no process of
+//                                              that name
 //   same incarnation                           attaches again; an older stream
 //                                              of it is closed
 //   same incarnation, but a later attempt      is closed: it was held up

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
@@ -172,6 +173,11 @@ struct FoldVisitor {
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;
     if (job->state == v1::JOB_STATE_FAILED) ForgetFailures(state, job->id);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const AuditedRecord& entry) {
+    OnAudited(state, entry);
     return absl::OkStatus();
   }
 

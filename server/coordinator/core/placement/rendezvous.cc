@@ -217,6 +217,7 @@ MemberIdentity IdentityOf(const Worker& worker) {
   identity.data_address = worker.data_address;
   identity.device = worker.device;
   identity.role = worker.role;
+  identity.resume_key_hash = worker.resume_key_hash;
   return identity;
 }
 

@@ -23,6 +23,7 @@
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
+#include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
@@ -78,6 +79,9 @@ struct HelloReceived {
   uint64_t formed_by = 0;
   // Counts the hellos of its process; 0: its release does not.
   uint64_t attempt = 0;
+  // SHA-256 of the key that every hello of its process gives; empty: none. Digests of
+  // random keys may be compared in any time.
+  std::string resume_key_hash = {};
   int64_t applied_step = 0;
   // The end of the process that had its slot before.
   std::optional<v1::ProcessEnd> predecessor;
@@ -96,6 +100,8 @@ struct HelloReceived {
   // It answers a request for its log lines.
   bool sends_logs = false;
   std::string log_file;
+  // Whose credentials its connection has.
+  Caller caller = {};
 };
 
 struct BeatReceived {
@@ -218,6 +224,7 @@ struct SubmitRequested : JobTerms {
   RequestToken request = 0;
   // Empty: none.
   std::string request_id;
+  Caller caller = {};
 };
 
 struct CancelRequested {
@@ -225,6 +232,7 @@ struct CancelRequested {
   // Id, or name (the newest of that name).
   std::string job;
   std::string reason;
+  Caller caller = {};
 };
 
 // An operator asks a worker to leave in an orderly way.
@@ -232,6 +240,11 @@ struct DrainRequested {
   RequestToken request = 0;
   std::string worker;
   std::string reason;
+};
+
+// Somebody has changed something outside of the core: its entry for the audit.
+struct ChangeMade {
+  AuditedRecord entry;
 };
 
 // ---- From the coordinator's own process.
@@ -262,7 +275,8 @@ using EventBody =
                  SuspicionReceived, FinishedReceived, FailedReceived,
                  LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
                  StreamClosed, SubmitRequested, CancelRequested, DrainRequested,
-                 Persisted, PersistFailed, JournalWorks, Tick, ShutdownStarted>;
+                 ChangeMade, Persisted, PersistFailed, JournalWorks, Tick,
+                 ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

@@ -8,11 +8,13 @@ std::string_view TypeOf(const JournalRecord& record) {
   static constexpr std::array<std::string_view,
                               std::variant_size_v<JournalRecord>>
       kNames = {"job_created",     "generation_formed", "cancel_requested",
-                "verdict_reached", "job_ended",         "host_quarantined"};
+                "verdict_reached", "job_ended",         "host_quarantined",
+                "audited"};
   return kNames[record.index()];
 }
 
 const std::string& JobIdOf(const JournalRecord& record) {
+  static const std::string& none = *new std::string();
   struct Visitor {
     const std::string& operator()(const JobCreatedRecord& r) { return r.id; }
     const std::string& operator()(const GenerationFormedRecord& r) {
@@ -28,6 +30,8 @@ const std::string& JobIdOf(const JournalRecord& record) {
     const std::string& operator()(const HostQuarantinedRecord& r) {
       return r.job_id;
     }
+    // It outlives the job that it may be about.
+    const std::string& operator()(const AuditedRecord&) { return none; }
   };
   return std::visit(Visitor(), record);
 }

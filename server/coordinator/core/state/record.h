@@ -90,14 +90,27 @@ struct HostQuarantinedRecord {
   bool is_unfit = false;
 };
 
-using JournalRecord = std::variant<JobCreatedRecord, GenerationFormedRecord,
-                                   CancelRequestedRecord, VerdictReachedRecord,
-                                   JobEndedRecord, HostQuarantinedRecord>;
+// Somebody asked for a change, and it was made; ringmaster.v1.AuditEntry says what
+// the fields mean.
+struct AuditedRecord {
+  absl::Time time = absl::InfinitePast();
+  Caller caller = {};
+  std::string action = {};
+  std::string object = {};
+  std::string request_id = {};
+  std::string detail = {};
+};
+
+using JournalRecord =
+    std::variant<JobCreatedRecord, GenerationFormedRecord,
+                 CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord,
+                 HostQuarantinedRecord, AuditedRecord>;
 
 // "job_created", "generation_formed", "cancel_requested", "verdict_reached",
-// "job_ended", "host_quarantined": what the journal's `type` column holds.
+// "job_ended", "host_quarantined", "audited": what the journal's `type` column
+// holds.
 [[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
-// The job that a record is about, or that it was made for.
+// The job that a record is about, or that it was made for; empty: none.
 [[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);
 
 }  // namespace ringmaster::coordinator

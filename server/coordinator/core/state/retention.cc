@@ -147,6 +147,16 @@ void SettleEnded(const std::vector<RecordDigest>& records,
   for (const size_t i : job.verdicts) fates[i] = Fate::kDrop;
 }
 
+void DropOldAudit(const std::vector<RecordDigest>& records,
+                  std::vector<Fate>& fates) {
+  size_t kept = 0;
+  for (size_t i = records.size(); i-- > 0;) {
+    if (Is<AuditedRecord>(records[i]) && ++kept > kMaxAudited) {
+      fates[i] = Fate::kDrop;
+    }
+  }
+}
+
 }  // namespace
 
 RecordDigest DigestOf(const JournalRecord& record) {
@@ -167,6 +177,7 @@ std::vector<Fate> FatesOf(const std::vector<RecordDigest>& records,
       LiveJob(records, job).Settle(fates);
     }
   }
+  DropOldAudit(records, fates);
   const std::set<std::string_view> over = LongOver(records, max_ended_jobs);
   absl::Time newest = absl::InfinitePast();
   for (const RecordDigest& digest : records) {

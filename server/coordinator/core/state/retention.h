@@ -14,6 +14,7 @@
 //                                     the last step, each with its verdicts; the
 //                                     last verdict
 //   quarantines                       until they are over
+//   audit                             the last kMaxAudited
 // The first and the last of the generations that one coordinator has formed in a
 // row for a job that has not ended stay too: they tell its numbers (formed.h).
 //
@@ -29,6 +30,9 @@
 #include "server/coordinator/core/state/record.h"
 
 namespace ringmaster::coordinator {
+
+// As many entries of the audit are kept.
+inline constexpr size_t kMaxAudited = 10'000;
 
 // The part of a record that decides whether it is needed.
 struct RecordDigest {

@@ -50,6 +50,10 @@ struct Worker {
   SessionId session = 0;
   // That of its last hello; 0: not known.
   uint64_t attempt = 0;
+  // As MemberIdentity has it.
+  std::string resume_key_hash = {};
+  // Whose credentials its connection had, once it has one.
+  Caller caller = {};
   v1::WorkerState state = v1::WORKER_STATE_IDLE;
   v1::Role role = v1::ROLE_WORKER;
   Device device;
@@ -528,6 +532,8 @@ struct State {
   std::vector<HostQuarantine> quarantines;
   // The latest, oldest first; one for each generation and host.
   std::deque<HostFault> host_faults;
+  // The changes that were asked for, oldest first; see audit.h.
+  std::deque<AuditedRecord> audit;
   // By number, so in the order of submission; the queue is those QUEUED.
   std::map<int64_t, Job> jobs;
   // The job that is neither queued nor ended; 0 if there is none.

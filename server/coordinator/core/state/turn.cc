@@ -104,9 +104,13 @@ std::string Describe(const JournalRecord& record) {
     std::string_view operator()(const HostQuarantinedRecord&) {
       return "quarantine of a host";
     }
+    std::string_view operator()(const AuditedRecord&) {
+      return "record of a change";
+    }
   };
-  return absl::StrCat("the ", Sv(std::visit(Visitor(), record)), " of job ",
-                      JobIdOf(record));
+  const std::string& job = JobIdOf(record);
+  return absl::StrCat("the ", Sv(std::visit(Visitor(), record)),
+                      job.empty() ? "" : " of job ", job);
 }
 
 std::string Counted(size_t count, std::string_view noun) {

@@ -62,6 +62,20 @@ struct Sharding {
 
 // The part of a job's spec that the core decides by. Its submission, its record
 // and the job itself have the same, as does a worker that tells of it.
+// Who calls, as far as the credentials tell.
+struct Caller {
+  // In its certificate, or of its token; empty: the coordinator asks nobody.
+  std::string name;
+  // Those that it has there: "submitter,viewer".
+  std::string roles;
+  // The host that its connection comes from; empty on a Unix socket.
+  std::string address;
+  // It may change other callers' jobs, too.
+  bool owns_all = true;
+
+  friend bool operator==(const Caller&, const Caller&) = default;
+};
+
 struct JobTerms {
   std::string name;
   // The serialized JobSpec with defaults filled in; opaque here.
@@ -76,6 +90,8 @@ struct JobTerms {
   // It measures its workers, so none of them can be replaced.
   bool is_benchmark = false;
   Sharding sharding = {};
+  // The name of the caller who submitted it; empty: nobody was asked.
+  std::string owner = {};
 };
 
 // The event that an interruption waits for; the parts of its cost follow one
@@ -114,6 +130,9 @@ struct MemberIdentity {
   std::string data_address;
   Device device;
   v1::Role role = v1::ROLE_WORKER;
+  // SHA-256 of the resume key that its hello gave; empty: none. Peers do not
+  // see it.
+  std::string resume_key_hash = {};
 
   friend bool operator==(const MemberIdentity&,
                          const MemberIdentity&) = default;

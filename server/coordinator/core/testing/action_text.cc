@@ -34,6 +34,11 @@ std::string RecordText(const JournalRecord& record) {
     absl::StrAppend(&text, ": host ", host->host,
                     host->is_of_job ? " by the job" : "",
                     host->is_unfit ? ", unfit" : "");
+  } else if (const auto* const audited = std::get_if<AuditedRecord>(&record)) {
+    absl::StrAppend(&text, audited->action, " ", audited->object, " by ",
+                    audited->caller.name, " (", audited->caller.roles,
+                    ") from ", audited->caller.address,
+                    audited->detail.empty() ? "" : ": ", audited->detail);
   } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
     absl::StrAppend(&text, " ", EnumName(ended->state), " code ",
                     ended->exit_code);

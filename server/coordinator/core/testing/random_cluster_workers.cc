@@ -47,6 +47,9 @@ void RandomCluster::Connect(Process& process) {
   // Those of another release do not.
   hello.can_rehearse = process.incarnation % 4 != 0;
   hello.can_probe = hello.can_rehearse;
+  if (hello.can_probe) {
+    hello.resume_key_hash = absl::StrCat("key ", process.incarnation);
+  }
   process.up.push_back(hello);
   SayAgain(process);
 }

@@ -120,6 +120,27 @@ std::vector<Item> ItemsFrom(const std::string& text, char separator,
   return items;
 }
 
+template <typename Words>
+Caller CallerOf(const Words& words) {
+  Caller caller;
+  if (!words.Has("user")) return caller;
+  caller.name = words.Text("user", "");
+  caller.roles = words.Text("role", "operator");
+  caller.address = words.Text("from", "10.0.0.9");
+  caller.owns_all = caller.roles != "submitter";
+  return caller;
+}
+
+std::string AuditText(const State& state) {
+  std::string text;
+  for (const AuditedRecord& entry : state.audit) {
+    absl::StrAppend(
+        &text, entry.action, " ", entry.object, " by ", entry.caller.name,
+        entry.request_id.empty() ? "" : ", request ", entry.request_id, "\n");
+  }
+  return text;
+}
+
 // The job that a worker reports.
 template <typename Words>
 std::optional<HeldJob> HeldJobOf(const Words& words) {
@@ -192,13 +213,20 @@ std::string Scenario::Dispatch(const Words& words) {
   if (verb == "tick") return Feed(Tick{});
   if (verb == "shutdown") return Feed(ShutdownStarted{});
   if (verb == "cancel") {
-    return Feed(
-        CancelRequested{++last_request_, name, words.Text("reason", "enough")});
+    return Feed(CancelRequested{++last_request_, name,
+                                words.Text("reason", "enough"),
+                                CallerOf(words)});
   }
   if (verb == "drain") {
     return Feed(
         DrainRequested{++last_request_, name, words.Text("reason", "upkeep")});
   }
+  if (verb == "change") {
+    return Feed(ChangeMade{{.caller = CallerOf(words),
+                            .action = words.Text("action", "access"),
+                            .object = name}});
+  }
+  if (verb == "audit") return AuditText(core_.state());
   if (verb == "events") {
     shows_all_events_ = name == "all";
     return "";
@@ -271,6 +299,9 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
         "by",
         words.Has("generation") ? 0 : static_cast<int64_t>(process.formed_by)));
     hello.attempt = static_cast<uint64_t>(words.Number("attempt", 0));
+    if (is_new_life) process.resume_key = words.Text("key", "");
+    hello.resume_key_hash = words.Text("key", process.resume_key);
+    hello.caller = CallerOf(words);
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
@@ -441,6 +472,8 @@ std::string Scenario::Submit(const Words& words) {
   submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
   submit.sharding = ShardingOf(words);
   submit.request_id = words.Text("request_id", "");
+  submit.caller = CallerOf(words);
+  submit.owner = submit.caller.name;
   return Feed(submit);
 }
 

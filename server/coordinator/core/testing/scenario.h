@@ -10,9 +10,9 @@
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
-//                                     hello of new process lives
+//         [key=T]                     hello of new process lives; its resume key
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
-//         [protocol=N] [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//         [key=T] [protocol=N] [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
@@ -40,6 +40,10 @@
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]
+//   change OBJECT [action=T]
+//       all of these, hello and join take user=NAME [role=R] [from=HOST]: the
+//       caller; one whose role is submitter owns only its own jobs
+//   audit                             its entries
 //   journal auto|hold                 answer records at once (the default) or
 //                                     keep them
 //   journal ok|fail [why=T] [only=N]  answer what was kept, or the first N
@@ -99,6 +103,7 @@ class Scenario {
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;
     bool can_probe = false;
+    std::string resume_key;
   };
 
   std::string Dispatch(const Words& words);

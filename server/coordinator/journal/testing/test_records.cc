@@ -28,6 +28,7 @@ MemberIdentity SomeMember() {
   member.data_address = "[fe80::1]:9000";
   member.device = {v1::DEVICE_KIND_CUDA, 3};
   member.role = v1::ROLE_PARAMETER_SERVER;
+  member.resume_key_hash = std::string("\0\xFF digest", 9);
   return member;
 }
 
@@ -131,6 +132,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
                       .lanes = 2,
                       .replicas = 1,
                       .is_lockstep = false};
+  created.owner = "alice";
   created.time = kTime;
   return {created,
           GenerationFormedRecord{
@@ -152,7 +154,14 @@ std::vector<JournalRecord> MakeOneOfEach() {
           HostQuarantinedRecord{"j-1", "h2/net:4", "h2", "no such file",
                                 kTime + absl::Minutes(10), kTime,
                                 /*is_of_job=*/true, /*exit_code=*/5,
-                                /*is_unfit=*/true}};
+                                /*is_unfit=*/true},
+          AuditedRecord{
+              kTime,
+              {.name = "alice", .roles = "operator", .address = "10.0.0.7"},
+              "cancel",
+              "j-1",
+              "request 9",
+              "enough"}};
 }
 
 }  // namespace

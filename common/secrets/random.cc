@@ -1,4 +1,4 @@
-#include "server/coordinator/rpc/random.h"
+#include "common/secrets/random.h"
 
 #include <sys/random.h>
 
@@ -7,7 +7,7 @@
 
 #include "common/status/check.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');
@@ -30,4 +30,4 @@ uint64_t RandomIncarnation() {
   return number;
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,11 +1,11 @@
-#include "server/coordinator/rpc/random.h"
+#include "common/secrets/random.h"
 
 #include <set>
 #include <string>
 
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 TEST(RandomTest, BytesHaveTheLengthAndDoNotRepeat) {
@@ -23,4 +23,4 @@ TEST(RandomTest, IncarnationsAreNeverZero) {
 }
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster
