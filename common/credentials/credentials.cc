@@ -2,13 +2,18 @@
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
 #include "common/credentials/tls_files.h"
+#include "common/credentials/token_file.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -32,6 +37,42 @@ absl::Status CheckFlags(const CredentialsOptions& options) {
   return absl::OkStatus();
 }
 
+// gRPC looks at the files' times this often.
+constexpr unsigned kWatchSeconds = 1;
+
+std::shared_ptr<grpc::experimental::CertificateProviderInterface> Watch(
+    const CredentialsOptions& options) {
+  return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      options.tls_key_file, options.tls_cert_file, options.tls_ca_file,
+      kWatchSeconds);
+}
+
+// Adds the token to a call (RFC 6750, section 2.1).
+class TokenPlugin final : public grpc::MetadataCredentialsPlugin {
+ public:
+  explicit TokenPlugin(std::string path) : path_(std::move(path)) {}
+
+  grpc::Status GetMetadata(
+      grpc::string_ref, grpc::string_ref, const grpc::AuthContext&,
+      std::multimap<grpc::string, grpc::string>* metadata) override {
+    const absl::StatusOr<std::string> token = ReadToken(path_);
+    if (!token.ok()) {
+      return {grpc::StatusCode::UNAUTHENTICATED,
+              std::string(token.status().message())};
+    }
+    metadata->emplace("authorization", absl::StrCat("Bearer ", *token));
+    return grpc::Status::OK;
+  }
+  // Shown by gRPC's traces, without the token.
+  grpc::string DebugString() override {
+    return absl::StrCat("token of ", path_);
+  }
+  const char* GetType() const override { return "ringmaster-token"; }
+
+ private:
+  const std::string path_;
+};
+
 }  // namespace
 
 bool HasTlsFlag(const CredentialsOptions& options) {
@@ -52,15 +93,21 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     return absl::InvalidArgumentError(
         "--tls_ca_file needs --tls_cert_file and --tls_key_file as well");
   }
-  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
-  grpc::SslServerCredentialsOptions ssl(
-      files.ca.empty()
-          ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+  RETURN_IF_ERROR(CheckTlsFiles(options));
+  if (options.tls_ca_file.empty() && !options.takes_tokens) {
+    return absl::InvalidArgumentError(
+        "TLS without --tls_ca_file would let in everybody: give it, so that "
+        "clients need a certificate, or an --access_file with tokens");
+  }
+  grpc::experimental::TlsServerCredentialsOptions tls(Watch(options));
+  tls.watch_identity_key_cert_pairs();
+  if (!options.tls_ca_file.empty()) tls.watch_root_certs();
+  tls.set_cert_request_type(
+      options.tls_ca_file.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+      : options.takes_tokens
+          ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
           : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  ssl.pem_root_certs = std::move(files.ca);
-  ssl.pem_key_cert_pairs.push_back(
-      {std::move(files.key), std::move(files.certificate)});
-  return grpc::SslServerCredentials(ssl);
+  return grpc::experimental::TlsServerCredentials(tls);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
@@ -68,17 +115,27 @@ MakeChannelCredentials(const CredentialsOptions& options,
                        std::string_view address) {
   RETURN_IF_ERROR(CheckFlags(options));
   if (!HasTlsFlag(options)) {
+    if (!options.token_file.empty()) {
+      return absl::InvalidArgumentError(
+          "--token_file would be sent in clear text: give --tls_ca_file, too");
+    }
     RETURN_IF_ERROR(CheckClearText(
         options, address,
         "--tls_ca_file (and --tls_cert_file and --tls_key_file)"));
     return grpc::InsecureChannelCredentials();
   }
-  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
-  grpc::SslCredentialsOptions ssl;
-  ssl.pem_root_certs = std::move(files.ca);
-  ssl.pem_private_key = std::move(files.key);
-  ssl.pem_cert_chain = std::move(files.certificate);
-  return grpc::SslCredentials(ssl);
+  RETURN_IF_ERROR(CheckTlsFiles(options));
+  grpc::experimental::TlsChannelCredentialsOptions tls;
+  tls.set_certificate_provider(Watch(options));
+  if (!options.tls_ca_file.empty()) tls.watch_root_certs();
+  if (!options.tls_cert_file.empty()) tls.watch_identity_key_cert_pairs();
+  std::shared_ptr<grpc::ChannelCredentials> credentials =
+      grpc::experimental::TlsCredentials(tls);
+  if (options.token_file.empty()) return credentials;
+  RETURN_IF_ERROR(ReadToken(options.token_file).status());
+  return grpc::CompositeChannelCredentials(
+      credentials, grpc::MetadataCredentialsFromPlugin(
+                       std::make_unique<TokenPlugin>(options.token_file)));
 }
 
 }  // namespace ringmaster

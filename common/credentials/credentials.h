@@ -1,12 +1,18 @@
 // The one factory of gRPC credentials, so that every connection follows the
 // same rule:
 //
-//   TLS files given                    TLS; a server with a CA file asks every
-//                                      client for a certificate that it signed
+//   TLS files given                    TLS. A server asks every client for a
+//                                      certificate that its CA signed, or, if it
+//                                      takes tokens, for one or the other; with
+//                                      neither it could not tell who calls, and
+//                                      is refused
 //   none given, loopback address       clear text
 //   none given, another address        refused, unless `insecure` is set
 //
-// Thread-safety: pure functions of their arguments and of the files.
+// The files are read again when they change: connections that are made later have
+// the new certificates. A file that is wrong then changes nothing.
+//
+// Thread-safe.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_CREDENTIALS_H_
 #define RINGMASTER_COMMON_CREDENTIALS_CREDENTIALS_H_
 
@@ -33,6 +39,11 @@ struct CredentialsOptions {
   std::string tls_key_file = {};
   // Allows clear text to and from other machines.
   bool insecure = false;
+  // A client's: the file with the token that it shows with each call; only its owner
+  // may be able to read it. It is read with each call.
+  std::string token_file = {};
+  // A server's: it takes clients with tokens, too.
+  bool takes_tokens = false;
 };
 
 // Returns true if a flag asks for TLS.
@@ -41,7 +52,8 @@ struct CredentialsOptions {
 // Credentials to listen on `address` (`host:port` or `unix:...`).
 // INVALID_ARGUMENT names the flag to add or to correct: a flag that another one
 // needs, a file that is missing or not PEM, a key that does not belong to its
-// certificate, or clear text without --insecure.
+// certificate, a certificate that is not valid now, a token that others can read,
+// or clear text without --insecure.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>>
 MakeServerCredentials(const CredentialsOptions& options,
                       std::string_view address);

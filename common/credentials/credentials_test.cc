@@ -2,8 +2,10 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const char kRemote[] = "node-7:29400";
 const char kLocal[] = "127.0.0.1:0";
@@ -75,40 +78,32 @@ TEST(CredentialsTest, FlagsThatDoNotGoTogetherAreRefused) {
             "--tls_key_file needs --tls_cert_file as well");
 }
 
-class TlsTest : public testing::Test {
- protected:
-  // Returns true if a client with the options `client` can call a server with
-  // `server`.
-  static bool CanConnect(const CredentialsOptions& server,
-                         const CredentialsOptions& client) {
-    auto server_credentials = MakeServerCredentials(server, kLocal);
-    auto client_credentials = MakeChannelCredentials(client, kLocal);
-    EXPECT_TRUE(server_credentials.ok()) << server_credentials.status();
-    EXPECT_TRUE(client_credentials.ok()) << client_credentials.status();
-
-    int port = 0;
-    grpc::CallbackGenericService no_service;  // A server must have some.
+// A server with the options `options`.
+class Served {
+ public:
+  explicit Served(const CredentialsOptions& options) {
+    auto credentials = MakeServerCredentials(options, kLocal);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
     grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(&no_service);
-    builder.AddListeningPort(kLocal, *server_credentials, &port);
-    const std::unique_ptr<grpc::Server> running = builder.BuildAndStart();
-    if (running == nullptr) {
-      ADD_FAILURE() << "the server does not start";
-      return false;
-    }
-    const std::shared_ptr<grpc::Channel> channel = grpc::CreateChannel(
-        "127.0.0.1:" + std::to_string(port), *client_credentials);
-    const bool is_ready = BecomesReady(*channel);
-    running->Shutdown();
-    return is_ready;
+    // A server must have some service.
+    builder.RegisterCallbackGenericService(&no_service_);
+    builder.AddListeningPort(kLocal, *credentials, &port_);
+    running_ = builder.BuildAndStart();
+    EXPECT_NE(running_, nullptr);
+  }
+  ~Served() {
+    if (running_ != nullptr) running_->Shutdown();
   }
 
-  const std::string directory_ = testing::TempDir();
-  const TestCertificates ours_{directory_, "ours"};
-  const TestCertificates theirs_{directory_, "theirs"};
-  const TestCertificates::Files server_ = ours_.Issue("server");
-  const TestCertificates::Files worker_ = ours_.Issue("worker");
-  const TestCertificates::Files stranger_ = theirs_.Issue("stranger");
+  // Returns true if a client with the options `client` can call it.
+  bool Accepts(const CredentialsOptions& client) const {
+    auto credentials = MakeChannelCredentials(client, kLocal);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    grpc::ChannelArguments own_connection;
+    own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return BecomesReady(*grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(port_), *credentials, own_connection));
+  }
 
  private:
   // A channel is ready once the server's first frame has come, which the server
@@ -127,6 +122,25 @@ class TlsTest : public testing::Test {
     }
     return state == GRPC_CHANNEL_READY;
   }
+
+  grpc::CallbackGenericService no_service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> running_;
+};
+
+class TlsTest : public testing::Test {
+ protected:
+  static bool CanConnect(const CredentialsOptions& server,
+                         const CredentialsOptions& client) {
+    return Served(server).Accepts(client);
+  }
+
+  const std::string directory_ = testing::TempDir();
+  const TestCertificates ours_{directory_, "ours"};
+  const TestCertificates theirs_{directory_, "theirs"};
+  const TestCertificates::Files server_ = ours_.Issue("server");
+  const TestCertificates::Files worker_ = ours_.Issue("worker");
+  const TestCertificates::Files stranger_ = theirs_.Issue("stranger");
 };
 
 TEST_F(TlsTest, MutualTlsLetsInWhoHasACertificateOfTheSameAuthority) {
@@ -143,16 +157,89 @@ TEST_F(TlsTest, MutualTlsLetsInWhoHasACertificateOfTheSameAuthority) {
   EXPECT_FALSE(CanConnect(server, {}));  // Clear text to a TLS port.
 }
 
-TEST_F(TlsTest, AServerWithoutACaFileAsksForNoClientCertificate) {
-  const CredentialsOptions server = {.tls_cert_file = server_.certificate,
-                                     .tls_key_file = server_.key};
+TEST_F(TlsTest, AServerThatTakesTokensLetsInClientsWithoutACertificate) {
+  CredentialsOptions server = {.tls_cert_file = server_.certificate,
+                               .tls_key_file = server_.key,
+                               .takes_tokens = true};
   EXPECT_TRUE(CanConnect(server, {.tls_ca_file = ours_.ca_file()}));
+  server.tls_ca_file = ours_.ca_file();
+  EXPECT_TRUE(CanConnect(server, {.tls_ca_file = ours_.ca_file()}));
+  EXPECT_FALSE(CanConnect(server, {.tls_ca_file = ours_.ca_file(),
+                                   .tls_cert_file = stranger_.certificate,
+                                   .tls_key_file = stranger_.key}));
+}
+
+TEST_F(TlsTest, AServerThatCouldNotTellWhoCallsIsRefused) {
+  EXPECT_THAT(ServerError({.tls_cert_file = server_.certificate,
+                           .tls_key_file = server_.key}),
+              AllOf(HasSubstr("would let in everybody"),
+                    HasSubstr("--tls_ca_file"), HasSubstr("--access_file")));
 }
 
 TEST_F(TlsTest, AClientRefusesAServerOfAnotherAuthority) {
   const CredentialsOptions server = {.tls_cert_file = stranger_.certificate,
-                                     .tls_key_file = stranger_.key};
+                                     .tls_key_file = stranger_.key,
+                                     .takes_tokens = true};
   EXPECT_FALSE(CanConnect(server, {.tls_ca_file = ours_.ca_file()}));
+}
+
+// Connections that come later have the new certificates.
+TEST_F(TlsTest, FilesThatChangeAreReadAgain) {
+  const CredentialsOptions server = {.tls_ca_file = ours_.ca_file(),
+                                     .tls_cert_file = server_.certificate,
+                                     .tls_key_file = server_.key};
+  const Served served(server);
+  const CredentialsOptions client = {.tls_ca_file = ours_.ca_file(),
+                                     .tls_cert_file = worker_.certificate,
+                                     .tls_key_file = worker_.key};
+  ASSERT_TRUE(served.Accepts(client));
+  const CredentialsOptions stranger = {.tls_ca_file = theirs_.ca_file(),
+                                       .tls_cert_file = stranger_.certificate,
+                                       .tls_key_file = stranger_.key};
+  EXPECT_FALSE(served.Accepts(stranger));
+  // Another authority takes over, with its server's certificate.
+  const TestCertificates::Files replacement = theirs_.Issue("server");
+  std::filesystem::rename(replacement.key, server_.key);
+  std::filesystem::rename(replacement.certificate, server_.certificate);
+  std::filesystem::copy_file(theirs_.ca_file(), ours_.ca_file(),
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool accepts = false;
+  while (!accepts && std::chrono::steady_clock::now() < deadline)
+    accepts = served.Accepts(stranger);
+  EXPECT_TRUE(accepts);
+}
+
+TEST_F(TlsTest, ACertificateThatIsNotValidNowIsRefused) {
+  const TestCertificates::Files expired =
+      ours_.Issue("expired", {}, absl::Seconds(30));
+  EXPECT_THAT(
+      ClientError({.tls_ca_file = ours_.ca_file(),
+                   .tls_cert_file = expired.certificate,
+                   .tls_key_file = expired.key}),
+      AllOf(HasSubstr(expired.certificate), HasSubstr("has expired on "),
+            HasSubstr("issue another one")));
+}
+
+TEST_F(TlsTest, ATokenIsNeverSentInTheClearNorReadByOthers) {
+  const std::string path = FileWith("token", "abc123\n");
+  chmod(path.c_str(), 0600);
+  EXPECT_THAT(ClientError({.token_file = path}, kLocal),
+              HasSubstr("clear text"));
+  const CredentialsOptions options = {.tls_ca_file = ours_.ca_file(),
+                                      .token_file = path};
+  EXPECT_TRUE(MakeChannelCredentials(options, kLocal).ok());
+  chmod(path.c_str(), 0640);
+  EXPECT_THAT(ClientError(options),
+              AllOf(HasSubstr("--token_file=" + path),
+                    HasSubstr("others can read it"), Not(HasSubstr("abc123"))));
+  chmod(path.c_str(), 0600);
+  std::ofstream(path) << "two words";
+  EXPECT_EQ(ClientError(options), "--token_file=" + path + ": has no token");
+  EXPECT_THAT(
+      ClientError({.tls_ca_file = ours_.ca_file(), .token_file = "/no/token"}),
+      HasSubstr("No such file"));
 }
 
 TEST_F(TlsTest, AMissingFileIsNamedWithItsFlag) {

@@ -21,6 +21,13 @@ using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
+// PEM texts; "" where the flag is not given.
+struct TlsFiles {
+  std::string ca;
+  std::string certificate;
+  std::string key;
+};
+
 absl::Status WrongFile(std::string_view flag, const std::string& path,
                        std::string_view why) {
   return absl::InvalidArgumentError(
@@ -53,6 +60,30 @@ KeyPtr ParseKey(const std::string& pem) {
           &EVP_PKEY_free};
 }
 
+// OK iff the certificate is valid by this machine's clock.
+absl::Status CheckDates(const X509& certificate, const std::string& path) {
+  const auto date = [](const ASN1_TIME* time) {
+    const BioPtr bio(BIO_new(BIO_s_mem()), &BIO_free);
+    ASN1_TIME_print_ex(bio.get(), time, ASN1_DTFLGS_ISO8601);
+    char* text = nullptr;
+    const auto size = BIO_get_mem_data(bio.get(), &text);
+    return std::string(text, static_cast<size_t>(size));
+  };
+  const ASN1_TIME* const begin = X509_get0_notBefore(&certificate);
+  const ASN1_TIME* const end = X509_get0_notAfter(&certificate);
+  if (X509_cmp_current_time(begin) > 0) {
+    return WrongFile("--tls_cert_file", path,
+                     absl::StrCat("is not valid before ", date(begin),
+                                  "; does this machine's clock go right?"));
+  }
+  if (X509_cmp_current_time(end) < 0) {
+    return WrongFile(
+        "--tls_cert_file", path,
+        absl::StrCat("has expired on ", date(end), "; issue another one"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFiles(const CredentialsOptions& options,
                         const TlsFiles& files) {
   if (!files.ca.empty() && ParseCertificate(files.ca) == nullptr) {
@@ -65,6 +96,7 @@ absl::Status CheckFiles(const CredentialsOptions& options,
     return WrongFile("--tls_cert_file", options.tls_cert_file,
                      "is not a certificate in PEM");
   }
+  RETURN_IF_ERROR(CheckDates(*certificate, options.tls_cert_file));
   const KeyPtr key = ParseKey(files.key);
   if (key == nullptr) {
     return WrongFile("--tls_key_file", options.tls_key_file,
@@ -80,7 +112,7 @@ absl::Status CheckFiles(const CredentialsOptions& options,
 
 }  // namespace
 
-absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options) {
+absl::Status CheckTlsFiles(const CredentialsOptions& options) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError(
         options.tls_key_file.empty()
@@ -94,8 +126,7 @@ absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options) {
   ASSIGN_OR_RETURN(files.key, ReadFile("--tls_key_file", options.tls_key_file));
   const absl::Status checked = CheckFiles(options, files);
   ERR_clear_error();  // OpenSSL's queue, which gRPC would report as its own.
-  RETURN_IF_ERROR(checked);
-  return files;
+  return checked;
 }
 
 }  // namespace ringmaster

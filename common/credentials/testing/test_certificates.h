@@ -1,12 +1,15 @@
 // TestCertificates: a small certificate authority for tests of TLS.
 //
-// Makes fresh keys and certificates (P-256, valid for an hour, for localhost,
-// 127.0.0.1 and ::1) and writes them as PEM files.
+// Makes fresh keys and certificates (for localhost, 127.0.0.1 and ::1) and writes
+// them as PEM files.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TESTING_TEST_CERTIFICATES_H_
 #define RINGMASTER_COMMON_CREDENTIALS_TESTING_TEST_CERTIFICATES_H_
 
-#include <memory>
 #include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/credentials/authority.h"
 
 namespace ringmaster {
 
@@ -15,7 +18,6 @@ class TestCertificates {
   // Files go to `directory`, named after the authority's `name`. Ends the
   // process if anything fails.
   TestCertificates(std::string directory, std::string name);
-  ~TestCertificates();
 
   [[nodiscard]] std::string ca_file() const;
 
@@ -23,14 +25,15 @@ class TestCertificates {
     std::string certificate;
     std::string key;
   };
-  // A new key for `who` (a file name) and a certificate that this authority
-  // signed.
-  [[nodiscard]] Files Issue(const std::string& who) const;
+  // A new key for `who` (also in the file names) and a certificate that this
+  // authority signed, which began a minute ago.
+  [[nodiscard]] Files Issue(const std::string& who,
+                            std::vector<std::string> roles = {},
+                            absl::Duration lifetime = absl::Hours(1)) const;
 
  private:
-  struct Authority;
   const std::string prefix_;
-  std::unique_ptr<Authority> authority_;
+  const CertificateAuthority authority_;
 };
 
 }  // namespace ringmaster
