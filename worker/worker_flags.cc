@@ -164,6 +164,11 @@ void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
            .unit = "FILE",
            .help = "The certificate's private key."},
           &credentials.tls_key_file);
+  set.Add({.name = "token_file",
+           .unit = "FILE",
+           .help = "A bearer token, in place of a certificate; only its owner "
+                   "may be able to read the file. Needs TLS."},
+          &credentials.token_file);
   set.Add({.name = "insecure",
            .help = "Allow clear text to a coordinator on another machine."},
           &credentials.insecure);

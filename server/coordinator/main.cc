@@ -33,6 +33,8 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/sync/periodic_thread.h"
+#include "server/coordinator/access/access_control.h"
+#include "server/coordinator/access/access_file.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/rpc/limits.h"
@@ -44,11 +46,14 @@ namespace ringmaster::coordinator {
 namespace {
 
 constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
+// A token that is revoked is refused after this time.
+constexpr absl::Duration kAccessInterval = absl::Seconds(1);
 
 struct CommandLine {
   std::string listen = "127.0.0.1:29400";
   std::string port_file;
   std::string state_dir = "ringmaster-state";
+  std::string access_file;
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
   bool is_dump = false;
@@ -186,8 +191,15 @@ void AddLimitFlags(FlagSet& flags, int& max_queued_jobs, Limits& limits) {
             &limits.gatherings);
 }
 
-void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {
-  flags.StartGroup("Credentials (PEM files)");
+void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials,
+                         std::string& access_file) {
+  flags.StartGroup("Credentials (PEM files), see docs/security.md");
+  flags.Add({.name = "access_file",
+             .unit = "FILE",
+             .help = "Who has a bearer token, and the roles of certificates "
+                     "that name none, in YAML. Only its owner may be able to "
+                     "write it; a change holds for the next call. Needs TLS."},
+            &access_file);
   flags.Add({.name = "tls_cert_file",
              .unit = "FILE",
              .help = "The coordinator's certificate, and any intermediate "
@@ -200,7 +212,8 @@ void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {
   flags.Add({.name = "tls_ca_file",
              .unit = "FILE",
              .help = "Asks every client for a certificate that one of these "
-                     "signed (mutual TLS)."},
+                     "signed (mutual TLS), which says its role; with "
+                     "--access_file a token will do."},
             &credentials.tls_ca_file);
   flags.Add({.name = "insecure",
              .help = "Allow clear text on an address that other machines can "
@@ -241,6 +254,57 @@ void AwaitSignal(const sigset_t& signals, absl::Duration limit) {
   sigtimedwait(&signals, nullptr, &wait);
 }
 
+// Who is let in. Without TLS everybody is: `control` is null then, and there is no
+// file.
+struct Access {
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  std::shared_ptr<AccessControl> control;
+  std::shared_ptr<AccessFileWatch> file;
+};
+
+absl::StatusOr<Access> OpenAccess(const CommandLine& line,
+                                  const HostPort& listen) {
+  Access access;
+  CredentialsOptions options = line.credentials;
+  options.takes_tokens = !line.access_file.empty();
+  if (options.takes_tokens && !HasTlsFlag(options)) {
+    return absl::InvalidArgumentError(
+        "--access_file: without TLS nobody can be told from another: give "
+        "--tls_cert_file and --tls_key_file, too");
+  }
+  ASSIGN_OR_RETURN(access.credentials,
+                   MakeServerCredentials(options, listen.ToString()));
+  if (!HasTlsFlag(options)) return access;
+  AccessRules rules;
+  if (options.takes_tokens) {
+    access.file = std::make_shared<AccessFileWatch>(line.access_file);
+    absl::StatusOr<std::optional<AccessRules>> read = access.file->Poll();
+    if (!read.ok()) return Annotate(read.status(), "--access_file");
+    rules = **std::move(read);
+  }
+  access.control = std::make_shared<AccessControl>(std::move(rules));
+  return access;
+}
+
+// Takes over what has changed in the access file. One that is wrong changes nothing.
+void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime) {
+  if (access.file == nullptr) return;
+  absl::StatusOr<std::optional<AccessRules>> read = access.file->Poll();
+  if (!read.ok()) {
+    LogEvent(LogLevel::kError, "access.file_refused",
+             {{"error", std::string(read.status().message())}});
+    return;
+  }
+  if (!read->has_value()) return;
+  access.control->Replace(**std::move(read));
+  AuditedRecord entry;
+  entry.caller.name = access.file->owner();
+  entry.caller.address = "unix";
+  entry.action = "access";
+  entry.object = access.file->path();
+  runtime.NoteChange(std::move(entry));
+}
+
 absl::Status Serve(const CommandLine& line, const sigset_t& signals,
                    const ServiceManager& service) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
@@ -256,8 +320,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   config.takes_over = line.takes_over;
   config.max_queued_jobs = line.max_queued_jobs;
   RETURN_IF_ERROR(config.Validate());
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                   MakeServerCredentials(line.credentials, listen->ToString()));
+  ASSIGN_OR_RETURN(const Access access, OpenAccess(line, *listen));
   RaiseDescriptorLimit();
   Limits limits = line.limits;
   limits.sessions =
@@ -270,7 +333,8 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
                                  .state_dir = line.state_dir,
                                  .version = std::string(kVersion)}));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
-                   CoordinatorServer::Start(*runtime, *listen, credentials));
+                   CoordinatorServer::Start(
+                       *runtime, *listen, access.credentials, access.control));
   RuntimeMetrics metrics(*runtime);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Monitoring> monitoring,
@@ -297,6 +361,10 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
         server->SetServing(health.live.ok());
       });
 
+  std::optional<PeriodicThread> access_check(
+      std::in_place, Clock::Real(), kAccessInterval,
+      [&] { FollowAccessFile(access, *runtime); });
+
   int signal = 0;
   sigwait(&signals, &signal);
   LogEvent(LogLevel::kInfo, "coordinator.stopping",
@@ -304,6 +372,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   service.Stopping();
   server->AnnounceShutdown();
   health_check.reset();
+  access_check.reset();
   monitoring->Set({.ready = absl::UnavailableError("is about to end")});
   AwaitSignal(signals, line.shutdown_delay);
   runtime->Shutdown();
@@ -330,7 +399,7 @@ int Main(int argc, char** argv) {
                 "directory.");
   AddServiceFlags(flags, line);
   AddLimitFlags(flags, line.max_queued_jobs, line.limits);
-  AddCredentialsFlags(flags, line.credentials);
+  AddCredentialsFlags(flags, line.credentials, line.access_file);
   AddMonitoringFlags(
       "serves, its journal can be written, and it is not about to end", flags,
       line.monitoring);

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 import tempfile
 import unittest
 
@@ -11,19 +10,8 @@ from tests import report
 from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of, synthetic_job
 
 
-def make_certificates(directory):
-    """A certificate authority and one certificate for this machine; returns the flags that use them."""
-    def openssl(*args):
-        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=directory)
-
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-    openssl("req", "-x509", *key, "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.pem")
-    openssl("req", *key, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            "-keyout", "node.key", "-out", "node.csr")
-    openssl("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-            "-copy_extensions", "copy", "-out", "node.pem")
-    return [f"--tls_ca_file={directory}/ca.pem", f"--tls_cert_file={directory}/node.pem",
-            f"--tls_key_file={directory}/node.key"]
+def tls_flags(directory, name):
+    return [f"--tls_ca_file={directory}/ca.pem", f"--tls_cert_file={directory}/{name}.pem", f"--tls_key_file={directory}/{name}.key"]
 
 
 class TrainingTest(unittest.TestCase):
@@ -140,21 +128,38 @@ class TrainingTest(unittest.TestCase):
             for member in job["members"]:
                 self.assertTrue(member["data_address"].startswith("127.0.0.2:"), member)
 
-    def test_mutual_tls(self):
-        with tempfile.TemporaryDirectory() as directory:
-            flags = make_certificates(directory)
-            with Cluster(flags) as cluster:
-                cluster.start_coordinator()
-                cluster.start_worker("a", slots=2)
-                job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
-                cluster.await_job(job_id, "SUCCEEDED")
-                # A client without TLS, or without a certificate, gets one line that says so and nothing else.
-                cluster.flags = []
-                for stranger in ([], flags[:1]):
-                    result = cluster.ringctl(*stranger, "--timeout=5s", "status")
-                    self.assertNotEqual(result.returncode, 0)
-                    self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-                cluster.flags = flags
+    def test_everybody_has_a_role_of_their_own(self):
+        with tempfile.TemporaryDirectory() as directory, Cluster() as cluster:
+            def pki(*arguments):
+                self.assertEqual(cluster.ringctl("pki", *arguments).returncode, 0)
+
+            pki("init", directory)
+            pki("issue", directory, "coordinator", "head", "--hosts=127.0.0.1")
+            for role, name in (("worker", "node"), ("submitter", "alice"), ("submitter", "bob"), ("operator", "olga"), ("viewer", "vera")):
+                pki("issue", directory, role, name)
+            cluster.flags = tls_flags(directory, "head")
+            cluster.start_coordinator()
+            cluster.flags = tls_flags(directory, "node")
+            cluster.start_worker("a", slots=2)
+            cluster.flags = tls_flags(directory, "alice")
+            job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
+            self.assertEqual(cluster.await_job(job_id, "SUCCEEDED")["owner"], "alice")
+            endless = cluster.submit(synthetic_job("endless", steps=10**6, workers_min=2, workers_max=2))
+            cluster.await_that("it trains", lambda: cluster.job(endless)["state"] == "JOB_STATE_RUNNING")
+            # Whoever has no role for it, no certificate, or no TLS, gets one line that says so and nothing else.
+            cluster.flags = []
+            refused = ((tls_flags(directory, "vera"), "vera (viewer) may not call"), (tls_flags(directory, "node"), "node (worker) may not call"),
+                       (tls_flags(directory, "bob"), f"job {endless} is alice's"), (tls_flags(directory, "vera")[:1], ""), ([], ""))
+            for flags, why in refused:
+                result = cluster.ringctl(*flags, "--timeout=5s", "cancel", endless)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn(why, result.stderr)
+            cluster.flags = tls_flags(directory, "olga")
+            self.assertEqual(cluster.ringctl("cancel", endless).returncode, 0)
+            entries = json.loads(cluster.ringctl("-o", "json", "audit").stdout)["entries"]
+            self.assertEqual([(entry["action"], entry["object"], entry["caller"]["name"]) for entry in entries],
+                             [("cancel", endless, "olga"), ("submit", endless, "alice"), ("submit", job_id, "alice")])
 
     @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
     def test_three_hosts_train_one_model(self):

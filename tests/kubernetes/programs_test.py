@@ -103,6 +103,7 @@ def make_certificates(manifests, directory):
         secret = pod.mounts["/etc/ringmaster/tls"]["secret"]["secretName"]
         spec = next(each["spec"] for each in manifests.of_kind("Certificate") if each["spec"]["secretName"] == secret)
         names = [f"DNS:{name}" for name in spec["dnsNames"]] + [f"IP:{address}" for address in spec.get("ipAddresses", [])]
+        names += [f"URI:{uri}" for uri in spec["uris"]]
         usages = {"digital signature": "digitalSignature", "server auth": "serverAuth", "client auth": "clientAuth"}
         usages = [usages[usage] for usage in spec["usages"]]
         target = directory / pod.component

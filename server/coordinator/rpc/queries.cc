@@ -13,6 +13,7 @@
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/explain.h"
+#include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/job_sharding.h"
 #include "server/coordinator/rpc/state_proto.h"
 
@@ -24,6 +25,7 @@ constexpr int kMaxJobs = 1000;
 constexpr int kDefaultMembers = 256;
 constexpr int kMaxMembers = 1024;
 constexpr int kMaxEvents = 1000;
+constexpr int kMaxAudit = 1000;
 constexpr size_t kMaxRequestId = 128;
 
 absl::Status BadRequest(const std::string& message) {
@@ -101,6 +103,20 @@ absl::StatusOr<v1::ListEventsResponse> ListEvents(
   v1::ListEventsResponse response;
   *response.mutable_events() =
       events.After(request.after_sequence(), job_id, size, kMaxPageBytes);
+  return response;
+}
+
+absl::StatusOr<v1::ListAuditResponse> ListAudit(
+    const State& state, const v1::ListAuditRequest& request) {
+  ASSIGN_OR_RETURN(const int size,
+                   PageSize(request.page_size(), kMaxAudit, kMaxAudit));
+  ASSIGN_OR_RETURN(const int64_t start, PageStart(request.page_token(), 0));
+  const int64_t count = static_cast<int64_t>(state.audit.size());
+  const int64_t end = std::min(count, std::min(start, count) + size);
+  v1::ListAuditResponse response;
+  for (int64_t i = start; i < end; ++i)
+    *response.add_entries() = AuditEntryProto(state.audit[count - 1 - i]);
+  if (end < count) response.set_next_page_token(absl::StrCat(end));
   return response;
 }
 

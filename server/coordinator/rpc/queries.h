@@ -13,6 +13,7 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/status_service.pb.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/state.h"
@@ -35,6 +36,10 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(
     const State& state, const EventLog& events,
     const v1::ListEventsRequest& request);
+
+// Newest first; page tokens count the entries that came before.
+[[nodiscard]] absl::StatusOr<v1::ListAuditResponse> ListAudit(
+    const State& state, const v1::ListAuditRequest& request);
 
 [[nodiscard]] absl::StatusOr<v1::ListMembersResponse> ListMembers(
     const State& state, const v1::ListMembersRequest& request);

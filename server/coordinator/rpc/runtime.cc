@@ -298,17 +298,22 @@ absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
       });
 }
 
-absl::Status CoordinatorRuntime::Cancel(std::string job, std::string reason,
+absl::Status CoordinatorRuntime::Cancel(CancelRequested request,
                                         UserReply reply) {
-  return PostCall([this, job = std::move(job), reason = std::move(reason),
-                   reply = std::move(reply)]() mutable {
-    if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
-    if (const absl::Status limit = CheckReplyLimit(); !limit.ok())
-      return reply(limit, View(), nullptr);
-    const RequestToken token = ++last_request_;
-    replies_.emplace(token, std::move(reply));
-    Feed(CancelRequested{
-        .request = token, .job = std::move(job), .reason = std::move(reason)});
+  return PostCall(
+      [this, request = std::move(request), reply = std::move(reply)]() mutable {
+        if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
+        if (const absl::Status limit = CheckReplyLimit(); !limit.ok())
+          return reply(limit, View(), nullptr);
+        request.request = ++last_request_;
+        replies_.emplace(request.request, std::move(reply));
+        Feed(std::move(request));
+      });
+}
+
+void CoordinatorRuntime::NoteChange(AuditedRecord entry) {
+  executor_.PostUrgent([this, entry = std::move(entry)]() mutable {
+    if (!is_shut_down_) Feed(ChangeMade{std::move(entry)});
   });
 }
 

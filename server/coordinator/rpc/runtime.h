@@ -113,8 +113,7 @@ class CoordinatorRuntime {
       const absl::Status& status, const CoordinatorView& view, const Job* job)>;
   // `request.request` is filled in here.
   [[nodiscard]] absl::Status Submit(SubmitRequested request, UserReply reply);
-  [[nodiscard]] absl::Status Cancel(std::string job, std::string reason,
-                                    UserReply reply);
+  [[nodiscard]] absl::Status Cancel(CancelRequested request, UserReply reply);
 
   // `reply` gets NOT_FOUND/JOB_NOT_FOUND without such a job.
   [[nodiscard]] absl::Status GatherTrace(std::string job, int64_t first_step,
@@ -122,6 +121,9 @@ class CoordinatorRuntime {
   // Of workers; `reply` gets GatherLogs' errors.
   [[nodiscard]] absl::Status GatherLogs(v1::GetLogsRequest request,
                                         LogsReply reply);
+
+  // Notes a change that somebody made outside of the core, for the audit.
+  void NoteChange(AuditedRecord entry);
 
   // These errors end the watch.
   void WatchStatus(std::shared_ptr<StatusWatcher> watcher);

@@ -123,6 +123,17 @@ void LogJobEvent(const v1::Event& event) {
   }
 }
 
+void LogAudit(const AuditedRecord& entry) {
+  LogEvent(LogLevel::kInfo, "audit",
+           {{"action", entry.action},
+            {"object", entry.object},
+            {"caller", entry.caller.name},
+            {"roles", entry.caller.roles},
+            {"address", entry.caller.address},
+            {"request_id", entry.request_id},
+            {"detail", entry.detail}});
+}
+
 }  // namespace
 
 void CoordinatorRuntime::Send(SessionId session, v1::SessionResponse message) {
@@ -296,6 +307,9 @@ void CoordinatorRuntime::Perform(CloseSession& action) {
 }
 
 void CoordinatorRuntime::Perform(Persist& action) {
+  if (const auto* const entry = std::get_if<AuditedRecord>(&action.record)) {
+    (void)log_executor_.Post([entry = *entry] { LogAudit(entry); });
+  }
   journal_->Append(std::move(action.record), [this, token = action.token](
                                                  const absl::Status& status) {
     EventBody answer =

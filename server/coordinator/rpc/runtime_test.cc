@@ -164,9 +164,12 @@ class RuntimeTest : public ::testing::Test {
   }
 
   absl::Status Cancel(const std::string& job) {
+    CancelRequested request;
+    request.job = job;
+    request.reason = "enough";
     std::promise<absl::Status> answer;
     const absl::Status posted = runtime_->Cancel(
-        job, "enough",
+        std::move(request),
         [&answer](const absl::Status& status, const CoordinatorView&,
                   const Job*) { answer.set_value(status); });
     if (!posted.ok()) return posted;

@@ -14,19 +14,24 @@
 #include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/access/access_control.h"
+#include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/services.h"
 
 namespace ringmaster::coordinator {
 
 struct CoordinatorServer::Impl {
-  Impl(CoordinatorRuntime& runtime, std::unique_ptr<Acceptor> listening)
+  Impl(CoordinatorRuntime& runtime, std::unique_ptr<Acceptor> listening,
+       std::shared_ptr<const AccessControl> control)
       : acceptor(std::move(listening)),
-        coordinator_service(runtime, *acceptor),
-        job_service(runtime),
+        access(std::move(control)),
+        coordinator_service(runtime, access.get(), *acceptor),
+        job_service(runtime, access.get()),
         status_service(runtime) {}
 
   const std::unique_ptr<Acceptor> acceptor;
+  const std::shared_ptr<const AccessControl> access;
   CoordinatorServiceImpl coordinator_service;
   JobServiceImpl job_service;
   StatusServiceImpl status_service;
@@ -39,13 +44,17 @@ CoordinatorServer::CoordinatorServer(std::unique_ptr<Impl> impl)
 
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
     CoordinatorRuntime& runtime, const HostPort& address,
-    std::shared_ptr<grpc::ServerCredentials> credentials) {
+    std::shared_ptr<grpc::ServerCredentials> credentials,
+    std::shared_ptr<const AccessControl> access) {
   // Both work on servers that are built later.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
                    Acceptor::Listen(address));
-  auto impl = std::make_unique<Impl>(runtime, std::move(acceptor));
+  if (access != nullptr)
+    credentials->SetAuthMetadataProcessor(MakeAdmission(access));
+  auto impl =
+      std::make_unique<Impl>(runtime, std::move(acceptor), std::move(access));
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   impl->acceptor->AddTo(builder, std::move(credentials));

@@ -17,18 +17,21 @@ class ServerCredentials;
 
 namespace ringmaster::coordinator {
 
+class AccessControl;
 class CoordinatorRuntime;
 
 // Thread-compatible. Free of gRPC's headers.
 class CoordinatorServer {
  public:
   // Listens on `address` (port 0: any free one) and serves `runtime`, which
-  // must outlive the server.
+  // must outlive the server, to those whom `access` admits; null: to everybody.
+  // Only TLS tells who calls: `access` goes with credentials for that.
   //   FAILED_PRECONDITION  cannot listen there: taken, not an address of this
   //   host, not permitted
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(
       CoordinatorRuntime& runtime, const HostPort& address,
-      std::shared_ptr<grpc::ServerCredentials> credentials);
+      std::shared_ptr<grpc::ServerCredentials> credentials,
+      std::shared_ptr<const AccessControl> access = nullptr);
 
   // Cuts off what still runs.
   ~CoordinatorServer();

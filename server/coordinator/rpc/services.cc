@@ -10,6 +10,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/session_message.h"
@@ -75,7 +76,8 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
 
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>*
 CoordinatorServiceImpl::Session(grpc::CallbackServerContext* context) {
-  return SessionReactor::Start(context, runtime_, acceptor_);
+  return SessionReactor::Start(context, runtime_, acceptor_,
+                               CallerOf(*context, access_));
 }
 
 grpc::ServerUnaryReactor* CoordinatorServiceImpl::ListMembers(
@@ -101,6 +103,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
     response->mutable_job()->mutable_spec()->ParseFromString(submit->spec);
     reactor->Finish(grpc::Status::OK);
   } else {
+    submit->caller = CallerOf(*context, access_);
+    submit->owner = submit->caller.name;
     FinishIfRefused(reactor, runtime_.Submit(*std::move(submit),
                                              JobReply(reactor, response)));
   }
@@ -139,7 +143,9 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
   if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
   FinishIfRefused(
       reactor,
-      runtime_.Cancel(request->job(), BoundedUtf8(request->reason(), kMaxText),
+      runtime_.Cancel({.job = request->job(),
+                       .reason = BoundedUtf8(request->reason(), kMaxText),
+                       .caller = CallerOf(*context, access_)},
                       JobReply(reactor, response)));
   return reactor;
 }
@@ -217,6 +223,15 @@ grpc::ServerUnaryReactor* StatusServiceImpl::GetLogs(
         FinishWith(reactor, std::move(result), response);
       }));
   return reactor;
+}
+
+grpc::ServerUnaryReactor* StatusServiceImpl::ListAudit(
+    grpc::CallbackServerContext* context, const v1::ListAuditRequest* request,
+    v1::ListAuditResponse* response) {
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::ListAudit(view.state, *request);
+                });
 }
 
 }  // namespace ringmaster::coordinator

@@ -1,7 +1,8 @@
 // The three gRPC services. Handlers parse and check a request once, ask the
 // runtime, and translate what comes back; they decide nothing.
 //
-// Thread-safe; methods are called by gRPC. Each refers to a runtime, which must
+// Thread-safe; methods are called by gRPC, for callers who were admitted. Each
+// refers to a runtime and to an access control (null: nobody is asked), which must
 // outlive the server.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
@@ -12,6 +13,7 @@
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
+#include "server/coordinator/access/access_control.h"
 #include "server/coordinator/rpc/runtime.h"
 
 namespace ringmaster::coordinator {
@@ -20,8 +22,9 @@ class CoordinatorServiceImpl final
     : public v1::CoordinatorService::CallbackService {
  public:
   // `acceptor` is the server's, and learns whose connections have a session.
-  CoordinatorServiceImpl(CoordinatorRuntime& runtime, Acceptor& acceptor)
-      : runtime_(runtime), acceptor_(acceptor) {}
+  CoordinatorServiceImpl(CoordinatorRuntime& runtime,
+                         const AccessControl* access, Acceptor& acceptor)
+      : runtime_(runtime), access_(access), acceptor_(acceptor) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -32,12 +35,14 @@ class CoordinatorServiceImpl final
 
  private:
   CoordinatorRuntime& runtime_;
+  const AccessControl* const access_;
   Acceptor& acceptor_;
 };
 
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
-  explicit JobServiceImpl(CoordinatorRuntime& runtime) : runtime_(runtime) {}
+  JobServiceImpl(CoordinatorRuntime& runtime, const AccessControl* access)
+      : runtime_(runtime), access_(access) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -68,6 +73,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
 
  private:
   CoordinatorRuntime& runtime_;
+  const AccessControl* const access_;
 };
 
 class StatusServiceImpl final : public v1::StatusService::CallbackService {
@@ -83,6 +89,9 @@ class StatusServiceImpl final : public v1::StatusService::CallbackService {
   grpc::ServerUnaryReactor* GetLogs(grpc::CallbackServerContext* context,
                                     const v1::GetLogsRequest* request,
                                     v1::GetLogsResponse* response) override;
+  grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
+                                      const v1::ListAuditRequest* request,
+                                      v1::ListAuditResponse* response) override;
 
  private:
   CoordinatorRuntime& runtime_;

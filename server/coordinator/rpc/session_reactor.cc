@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point_set.h"
 #include "common/rpc/grpc_status.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/session_message.h"
 
 namespace ringmaster::coordinator {
@@ -55,9 +57,9 @@ FailPointSet& SendPoints() {
 
 SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
                                       CoordinatorRuntime& runtime,
-                                      Acceptor& acceptor) {
-  const std::shared_ptr<SessionReactor> reactor(
-      new SessionReactor(context, runtime, acceptor, context->peer()));
+                                      Acceptor& acceptor, Caller caller) {
+  const std::shared_ptr<SessionReactor> reactor(new SessionReactor(
+      context, runtime, acceptor, std::move(caller), context->peer()));
   reactor->self_ = reactor;
   // Before the first read, so that the runtime hears of the session before its
   // messages.
@@ -82,8 +84,18 @@ void SessionReactor::OnReadDone(bool ok) {
   if (incoming_.has_trace_reply() || incoming_.has_log_reply()) {
     runtime_.ReceiveAnswer(id_, std::move(incoming_));
   } else {
-    runtime_.Receive(id_, ParseSessionMessage(id_, incoming_, observed_host_));
+    runtime_.Receive(id_, Parse());
   }
+}
+
+absl::StatusOr<EventBody> SessionReactor::Parse() const {
+  ASSIGN_OR_RETURN(EventBody event,
+                   ParseSessionMessage(id_, incoming_, observed_host_));
+  if (auto* const hello = std::get_if<HelloReceived>(&event)) {
+    RETURN_IF_ERROR(CheckSessionRole(caller_, hello->role));
+    hello->caller = caller_;
+  }
+  return event;
 }
 
 void SessionReactor::ReadNext() {

@@ -31,10 +31,11 @@ class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>,
       public SessionStream {
  public:
-  // Starts the session of `context`'s call with `runtime`; both it and
+  // Starts the session of `caller`, `context`'s call, with `runtime`; both it and
   // `acceptor` outlive the server. gRPC owns the result.
   static SessionReactor* Start(grpc::CallbackServerContext* context,
-                               CoordinatorRuntime& runtime, Acceptor& acceptor);
+                               CoordinatorRuntime& runtime, Acceptor& acceptor,
+                               Caller caller);
 
   void Send(v1::SessionResponse message) override EXCLUDES(mutex_);
   void Close(const absl::Status& status) override EXCLUDES(mutex_);
@@ -42,11 +43,12 @@ class SessionReactor final
 
  private:
   SessionReactor(grpc::CallbackServerContext* context,
-                 CoordinatorRuntime& runtime, Acceptor& acceptor,
+                 CoordinatorRuntime& runtime, Acceptor& acceptor, Caller caller,
                  std::string peer)
       : context_(context),
         runtime_(runtime),
         acceptor_(acceptor),
+        caller_(std::move(caller)),
         peer_(std::move(peer)),
         observed_host_(HostOfPeer(peer_)) {}
 
@@ -59,12 +61,15 @@ class SessionReactor final
   void Advance() EXCLUDES(mutex_);
   // Breaks the connection, and tells the runtime that it broke.
   void Cut(const std::string& detail) EXCLUDES(mutex_);
+  // The message as the core's event; a hello only in a role that the caller has.
+  absl::StatusOr<EventBody> Parse() const;
   // Tells the runtime, once, that the stream is over.
   void ReportEnd(const std::string& detail) EXCLUDES(mutex_);
 
   grpc::CallbackServerContext* const context_;
   CoordinatorRuntime& runtime_;
   Acceptor& acceptor_;
+  const Caller caller_;
   const std::string peer_;
   const std::string observed_host_;
   SessionId id_ = 0;

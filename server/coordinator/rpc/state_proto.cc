@@ -133,6 +133,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   v1::Job proto;
   proto.set_id(job.id);
   proto.set_request_id(job.request_id);
+  proto.set_owner(job.owner);
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);

@@ -190,6 +190,26 @@ absl::StatusOr<v1::ListJobsResponse> Client::AllJobs() {
   }
 }
 
+absl::StatusOr<v1::ListAuditResponse> Client::ListAudit(int64_t entries) {
+  v1::ListAuditResponse all;
+  v1::ListAuditRequest request;
+  while (true) {
+    v1::ListAuditResponse page;
+    RETURN_IF_ERROR(Call(&Connection::status,
+                         &v1::StatusService::Stub::ListAudit, request, &page));
+    for (v1::AuditEntry& entry : *page.mutable_entries()) {
+      *all.add_entries() = std::move(entry);
+      if (all.entries_size() == entries) return all;
+    }
+    // A server that gives the same page again must not keep us here.
+    if (page.entries().empty() || page.next_page_token().empty() ||
+        page.next_page_token() == request.page_token()) {
+      return all;
+    }
+    request.set_page_token(page.next_page_token());
+  }
+}
+
 absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
                                                       int64_t first_step,
                                                       int64_t last_step) {

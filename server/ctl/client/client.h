@@ -78,6 +78,9 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
       const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
+  // The last changes, newest first; at most `entries`, all of them if that is 0.
+  [[nodiscard]] absl::StatusOr<v1::ListAuditResponse> ListAudit(
+      int64_t entries);
   // The last log lines of those that `request` names.
   [[nodiscard]] absl::StatusOr<v1::GetLogsResponse> GetLogs(
       const v1::GetLogsRequest& request);

@@ -22,6 +22,7 @@
 #include "server/coordinator/journal/backup.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
+#include "server/ctl/commands/audit.h"
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/bundle.h"
 #include "server/ctl/commands/checkpoint.h"
@@ -34,6 +35,7 @@
 #include "server/ctl/commands/jobs.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/logs.h"
+#include "server/ctl/commands/pki.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/state.h"
@@ -61,6 +63,8 @@ struct CommandLine {
   SampleOptions sample;
   CheckpointCommandOptions checkpoint;
   StateCommandOptions state;
+  PkiOptions pki;
+  AuditOptions audit;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -114,6 +118,11 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
              .unit = "FILE",
              .help = "The certificate's private key."},
             &line.credentials.tls_key_file);
+  flags.Add({.name = "token_file",
+             .unit = "FILE",
+             .help = "Own bearer token, in place of a certificate; only its "
+                     "owner may be able to read the file. Needs TLS."},
+            &line.credentials.token_file);
   flags.Add(
       {.name = "insecure", .help = "Allow clear text to another machine."},
       &line.credentials.insecure);
@@ -221,6 +230,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .min = 0},
             &line.trace.last_step);
   AddBundleCommand(flags, line.bundle);
+  AddAuditCommand(flags, line.audit);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
 }
 
@@ -287,6 +297,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
   if (command == "submit") return RunSubmit(context, line.submit);
+  if (command == "audit") return RunAudit(context, line.audit);
   if (command == "version") return RunVersion(context);
   line.trace.job = line.job;
   return RunTrace(context, line.trace);
@@ -404,6 +415,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddSampleCommand(flags, line.sample);
   AddCheckpointCommand(flags, line.checkpoint);
   AddStateCommand(flags, line.state);
+  AddPkiCommand(flags, line.pki);
   AddCompletionCommand(flags, line.shell);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
@@ -434,6 +446,8 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const absl::StatusOr<int> code =
       absl::StartsWith(command, "checkpoint ")
           ? LookAtCheckpoints(command, line, console)
+      : absl::StartsWith(command, "pki ")
+          ? RunPki(command, line.pki, absl::Now(), line.format(), console)
       : absl::StartsWith(command, "state ") ? KeepState(command, line, console)
       : command == "local"                  ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)

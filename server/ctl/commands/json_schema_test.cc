@@ -26,7 +26,8 @@ constexpr const char* kPrinted[] = {"Status",
                                     "ListJobsResponse",
                                     "ListEventsResponse",
                                     "ExplainJobResponse",
-                                    "GetLogsResponse"};
+                                    "GetLogsResponse",
+                                    "ListAuditResponse"};
 // Its fields are in docs/jobs.md.
 constexpr char kSpec[] = "ringmaster.v1.JobSpec";
 

@@ -154,6 +154,19 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status ListAudit(grpc::ServerContext*,
+                         const v1::ListAuditRequest* request,
+                         v1::ListAuditResponse* response) override {
+    MutexLock lock(mutex);
+    int at = 0;
+    (void)absl::SimpleAtoi(request->page_token(), &at);
+    for (int i = at; i < at + 2 && i < audit.entries_size(); ++i)
+      *response->add_entries() = audit.entries(i);
+    if (at + 2 < audit.entries_size())
+      response->set_next_page_token(absl::StrCat(at + 2));
+    return ToGrpcStatus(failure);
+  }
+
   static void Pick(const v1::GetLogsRequest& request, v1::ProcessLog& log) {
     auto& lines = *log.mutable_page()->mutable_lines();
     for (const v1::LogCursor& cursor : request.cursors()) {
@@ -215,6 +228,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   v1::GetTraceResponse trace GUARDED_BY(mutex);
   v1::GetLogsResponse logs GUARDED_BY(mutex);
   v1::GetLogsRequest logs_request GUARDED_BY(mutex);
+  v1::ListAuditResponse audit GUARDED_BY(mutex);
   v1::ExplainJobResponse explanation GUARDED_BY(mutex);
   v1::SubmitJobRequest submitted GUARDED_BY(mutex);
   v1::CancelJobRequest cancelled GUARDED_BY(mutex);
@@ -258,6 +272,11 @@ void FakeCoordinator::SetTrace(const v1::GetTraceResponse& trace) {
 void FakeCoordinator::SetLogs(const v1::GetLogsResponse& logs) {
   MutexLock lock(services_->mutex);
   services_->logs = logs;
+}
+
+void FakeCoordinator::SetAudit(const v1::ListAuditResponse& audit) {
+  MutexLock lock(services_->mutex);
+  services_->audit = audit;
 }
 
 void FakeCoordinator::SetExplanation(

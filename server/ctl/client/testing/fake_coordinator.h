@@ -37,6 +37,8 @@ class FakeCoordinator {
   // The lines of the coordinator, and of each other process; those asked for are
   // picked from them, as workers do, as far as cursors and tails go.
   void SetLogs(const v1::GetLogsResponse& logs);
+  // Newest first; pages are of two.
+  void SetAudit(const v1::ListAuditResponse& audit);
   void SetExplanation(const v1::ExplainJobResponse& explanation);
   // Every call fails with this from now on; OK ends that.
   void FailWith(const absl::Status& status);

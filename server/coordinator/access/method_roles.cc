@@ -1,0 +1,52 @@
+#include "server/coordinator/access/method_roles.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr RoleSet kReaders = {Role::kViewer, Role::kSubmitter, Role::kOperator};
+constexpr RoleSet kSubmitters = {Role::kSubmitter, Role::kOperator};
+constexpr RoleSet kOperators = {Role::kOperator};
+constexpr RoleSet kMembers = {Role::kWorker, Role::kServer};
+constexpr RoleSet kAll = {Role::kViewer, Role::kSubmitter, Role::kOperator,
+                          Role::kWorker, Role::kServer};
+
+constexpr std::array<MethodRoles, 18> kTable = {{
+    // A worker's hello may also tell of the job that it holds; SessionReactor
+    // checks that the hello's role is one of the caller's.
+    {"/ringmaster.v1.CoordinatorService/Session", kMembers, true},
+    {"/ringmaster.v1.CoordinatorService/ListMembers", kMembers},
+    {"/ringmaster.v1.JobService/SubmitJob", kSubmitters, true},
+    {"/ringmaster.v1.JobService/GetJob", kReaders},
+    {"/ringmaster.v1.JobService/ListJobs", kReaders},
+    {"/ringmaster.v1.JobService/WatchJob", kReaders},
+    // A submitter, only its own: the core knows whose a job is.
+    {"/ringmaster.v1.JobService/CancelJob", kSubmitters, true},
+    {"/ringmaster.v1.JobService/ListEvents", kReaders},
+    {"/ringmaster.v1.JobService/GetTrace", kReaders},
+    {"/ringmaster.v1.JobService/ExplainJob", kReaders},
+    {"/ringmaster.v1.StatusService/GetStatus", kReaders},
+    {"/ringmaster.v1.StatusService/WatchStatus", kReaders},
+    {"/ringmaster.v1.StatusService/GetLogs", kReaders},
+    {"/ringmaster.v1.StatusService/ListAudit", kOperators},
+    {"/grpc.health.v1.Health/Check", kAll},
+    {"/grpc.health.v1.Health/Watch", kAll},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     kReaders},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", kReaders},
+}};
+
+}  // namespace
+
+std::span<const MethodRoles> MethodTable() { return kTable; }
+
+RoleSet RolesFor(std::string_view method) {
+  const auto row = std::find_if(
+      kTable.begin(), kTable.end(),
+      [&](const MethodRoles& entry) { return entry.method == method; });
+  return row == kTable.end() ? RoleSet() : row->roles;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,73 @@
+#include "server/coordinator/access/method_roles.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/status_service.pb.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The coordinator's own methods, as their protos have them.
+std::set<std::string> OwnMethods() {
+  std::set<std::string> methods;
+  for (const auto* const file : {v1::SessionRequest::descriptor()->file(),
+                                 v1::SubmitJobRequest::descriptor()->file(),
+                                 v1::GetStatusRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      const google::protobuf::ServiceDescriptor& service = *file->service(i);
+      for (int k = 0; k < service.method_count(); ++k) {
+        methods.insert(absl::StrCat("/", service.full_name(), "/",
+                                    service.method(k)->name()));
+      }
+    }
+  }
+  return methods;
+}
+
+TEST(MethodRolesTest, HasEveryMethodOnceAndNoOther) {
+  std::set<std::string> listed;
+  for (const MethodRoles& row : MethodTable()) {
+    EXPECT_FALSE(row.roles.empty()) << row.method;
+    if (!absl::StartsWith(std::string(row.method), "/ringmaster.")) continue;
+    EXPECT_TRUE(listed.insert(std::string(row.method)).second) << row.method;
+  }
+  EXPECT_EQ(listed, OwnMethods());
+}
+
+// Whoever only looks, and whoever only trains, changes no job.
+TEST(MethodRolesTest, ViewersAndMembersChangeNoJob) {
+  for (const MethodRoles& row : MethodTable()) {
+    if (!row.is_change) continue;
+    EXPECT_FALSE(row.roles.Has(Role::kViewer)) << row.method;
+    if (absl::StrContains(std::string(row.method), "JobService")) {
+      EXPECT_FALSE(row.roles.Meets({Role::kWorker, Role::kServer}))
+          << row.method;
+    }
+  }
+}
+
+TEST(MethodRolesTest, AnUnknownMethodIsNobodys) {
+  EXPECT_TRUE(RolesFor("/ringmaster.v1.JobService/DropAll").empty());
+  EXPECT_TRUE(RolesFor("").empty());
+}
+
+TEST(RoleTest, NamesGoBothWays) {
+  EXPECT_EQ(RoleNames(), "viewer, submitter, operator, worker or server");
+  for (const char* const name :
+       {"viewer", "submitter", "operator", "worker", "server"}) {
+    EXPECT_EQ(NameOf(*RoleOfName(name)), name);
+  }
+  EXPECT_FALSE(RoleOfName("root").has_value());
+  EXPECT_EQ(NamesOf({Role::kServer, Role::kViewer}), "viewer,server");
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

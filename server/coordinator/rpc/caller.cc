@@ -1,0 +1,146 @@
+#include "server/coordinator/rpc/caller.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/auth_metadata_processor.h>
+#include <grpcpp/server_context.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/logging/logging.h"
+#include "common/rpc/grpc_status.h"
+#include "common/status/reason.h"
+#include "common/sync/mutex.h"
+#include "server/coordinator/rpc/peer_address.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr char kAuthorization[] = "authorization";
+// gRPC gives a call's method as HTTP/2 does (RFC 9113, section 8.3.1).
+constexpr char kPath[] = ":path";
+
+std::string ToString(grpc::string_ref text) {
+  return {text.data(), text.size()};
+}
+
+// The last of them, as HTTP has it; empty: there is none.
+template <typename Metadata>
+std::string ValueOf(const Metadata& metadata, const char* key) {
+  const auto range = metadata.equal_range(key);
+  if (range.first == range.second) return "";
+  return ToString(std::prev(range.second)->second);
+}
+
+std::vector<std::string> ValuesOf(const grpc::AuthContext& context,
+                                  const char* property) {
+  std::vector<std::string> values;
+  for (const grpc::string_ref& value : context.FindPropertyValues(property))
+    values.push_back(ToString(value));
+  return values;
+}
+
+template <typename Metadata>
+Credentials CredentialsOf(const grpc::AuthContext& context,
+                          const Metadata& metadata) {
+  Credentials credentials;
+  const std::vector<std::string> subject =
+      ValuesOf(context, GRPC_X509_SUBJECT_PROPERTY_NAME);
+  credentials.has_certificate = !subject.empty();
+  if (credentials.has_certificate) credentials.subject = subject.front();
+  credentials.uris = ValuesOf(context, GRPC_PEER_URI_PROPERTY_NAME);
+  credentials.authorization = ValueOf(metadata, kAuthorization);
+  return credentials;
+}
+
+class Admission final : public grpc::AuthMetadataProcessor {
+ public:
+  explicit Admission(std::shared_ptr<const AccessControl> access)
+      : access_(std::move(access)) {}
+
+  // It only looks things up.
+  bool IsBlocking() const override { return false; }
+
+  grpc::Status Process(const InputMetadata& metadata,
+                       grpc::AuthContext* context, OutputMetadata*,
+                       OutputMetadata*) override {
+    const std::string method = ValueOf(metadata, kPath);
+    const absl::Status status =
+        access_->Admit(CredentialsOf(*context, metadata), method).status();
+    if (!status.ok()) LogRefusal(method, status);
+    return ToGrpcStatus(status);
+  }
+
+ private:
+  // At most one line a second: whoever is refused could fill a disk.
+  void LogRefusal(const std::string& method, const absl::Status& status)
+      EXCLUDES(mutex_) {
+    int64_t others = 0;
+    {
+      MutexLock lock(mutex_);
+      const MonotonicTime now = Clock::Real().Now();
+      if (now < next_line_) {
+        ++unlogged_;
+        return;
+      }
+      next_line_ = now + absl::Seconds(1);
+      others = std::exchange(unlogged_, 0);
+    }
+    LogEvent(LogLevel::kWarning, "access.refused",
+             {{"method", method},
+              {"error", std::string(status.message())},
+              {"others", others}});
+  }
+
+  const std::shared_ptr<const AccessControl> access_;
+  Mutex mutex_;
+  MonotonicTime next_line_ GUARDED_BY(mutex_);
+  // Since the last line.
+  int64_t unlogged_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::AuthMetadataProcessor> MakeAdmission(
+    std::shared_ptr<const AccessControl> access) {
+  return std::make_shared<Admission>(std::move(access));
+}
+
+Caller CallerOf(const grpc::CallbackServerContext& context,
+                const AccessControl* access) {
+  Caller caller;
+  caller.address = HostOfPeer(context.peer());
+  if (caller.address.empty()) caller.address = "unix";
+  if (access == nullptr) return caller;
+  caller.owns_all = false;
+  const absl::StatusOr<Identity> identity = access->Identify(
+      CredentialsOf(*context.auth_context(), context.client_metadata()));
+  // Its credentials were taken away after the call was admitted.
+  if (!identity.ok()) return caller;
+  caller.name = identity->name;
+  caller.roles = NamesOf(identity->roles);
+  caller.owns_all = identity->roles.Has(Role::kOperator);
+  return caller;
+}
+
+absl::Status CheckSessionRole(const Caller& caller, v1::Role role) {
+  if (caller.name.empty() && caller.owns_all) return absl::OkStatus();
+  const std::string needed(
+      NameOf(role == v1::ROLE_WORKER ? Role::kWorker : Role::kServer));
+  for (const absl::string_view has : absl::StrSplit(caller.roles, ',')) {
+    if (has == needed) return absl::OkStatus();
+  }
+  return WithReason(
+      absl::PermissionDeniedError(absl::StrCat(
+          caller.name, " (", caller.roles, ") may not join as a ",
+          std::string(NameOf(role)), ", which takes the role ", needed)),
+      reason::kPermissionDenied);
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,34 @@
+// Who calls the coordinator's services: the gRPC side of access_control.h.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_CALLER_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_CALLER_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "server/coordinator/access/access_control.h"
+#include "server/coordinator/core/state/types.h"
+
+namespace grpc {
+class AuthMetadataProcessor;
+class CallbackServerContext;
+}  // namespace grpc
+
+namespace ringmaster::coordinator {
+
+// Admits calls before any handler hears of them; every service of the server is
+// covered, health and reflection too.
+[[nodiscard]] std::shared_ptr<grpc::AuthMetadataProcessor> MakeAdmission(
+    std::shared_ptr<const AccessControl> access);
+
+// The caller, who was admitted. `access` null: nobody is asked who they are, and
+// everybody may do everything.
+[[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
+                              const AccessControl* access);
+
+// PERMISSION_DENIED unless the caller may open a session in `role`.
+[[nodiscard]] absl::Status CheckSessionRole(const Caller& caller,
+                                            v1::Role role);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_CALLER_H_
