@@ -16,6 +16,7 @@ BatchResult Of(uint64_t seed, RunResult run) {
   batch.rollbacks = run.rollbacks;
   batch.lies = run.lies;
   batch.liar_evictions = run.liar_evictions;
+  batch.refutations = run.refutations;
   batch.duration = run.duration;
   std::copy(run.faults.begin(), run.faults.end(), batch.faults.begin());
   batch.recoveries = std::move(run.recoveries);
@@ -33,6 +34,7 @@ void Add(BatchResult& sum, BatchResult part) {
   sum.rollbacks += part.rollbacks;
   sum.lies += part.lies;
   sum.liar_evictions += part.liar_evictions;
+  sum.refutations += part.refutations;
   sum.duration += part.duration;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
     sum.faults[kind] += part.faults[kind];

@@ -26,6 +26,7 @@ struct BatchResult {
   int64_t rollbacks = 0;
   int64_t lies = 0;
   int64_t liar_evictions = 0;
+  int64_t refutations = 0;
   int64_t duration = 0;
   std::array<int64_t, kFaultKinds> faults = {};
   std::vector<int64_t> recoveries;

@@ -120,6 +120,7 @@ struct Context {
   int liar = -1;
   int lies = 0;
   int liar_evictions = 0;
+  int refutations = 0;
   const Bug bug;
   const Shape shape;
   FaultPlan faults;

@@ -38,7 +38,8 @@ enum class FaultKind {
   kTwin,
   // From now on workers of a host fail by themselves.
   kBadHost,
-  // A worker says what is not so about its links; only in runs with a liar.
+  // A worker says what is not so about its links and steps; only in runs with a
+  // liar.
   kLiar,
 };
 inline constexpr int kFaultKinds = 23;

@@ -78,6 +78,12 @@ void Ledger::CheckUnfit(const coordinator::GenerationFormedRecord& record) {
   }
 }
 
+// It alone had applied the step after `step`, and does not say so.
+bool Ledger::IsLiarsSecret(int64_t step) const {
+  return step == best_step_ - 1 && step_liar_ >= 0 &&
+         applied_by_ == 1u << step_liar_;
+}
+
 void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
                          bool has_survivor) {
   const int64_t newest = std::max(newest_durable_, newest_told_);
@@ -90,6 +96,10 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
   CheckUnfit(record);
   if (record.resume_step >= best_step_) return;
   if (!record.is_rollback) {
+    if (step_liar_ >= 0 &&
+        (!has_survivor || IsLiarsSecret(record.resume_step))) {
+      return;
+    }
     Fail(Invariant::kNoStepLost,
          absl::StrCat("generation ", record.generation, " goes on after step ",
                       record.resume_step, ", but step ", best_step_,
@@ -122,6 +132,11 @@ void Ledger::RollBack(const coordinator::GenerationFormedRecord& record) {
   saved_step_ = 0;
 }
 
+void Ledger::GiveUpAfter(int64_t step) {
+  best_step_ = static_cast<int>(step);
+  std::fill(committed_in_.begin() + best_step_ + 1, committed_in_.end(), 0);
+}
+
 void Ledger::TakeBack() {
   lineage_ = given_up_->lineage;
   committed_in_ = std::move(given_up_->committed_in);
@@ -149,6 +164,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   } else if (formed->resume_step > best_step_ && given_up_.has_value() &&
              newest_told_ < given_up_->generation) {
     TakeBack();
+  } else if (formed->resume_step < best_step_ && step_liar_ >= 0) {
+    GiveUpAfter(formed->resume_step);
   }
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);
@@ -241,6 +258,19 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
 
 void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
   const int slot = SlotOf(event.worker());
+  const bool is_for_word =
+      event.has_verdict() && !event.verdict().evidence().empty() &&
+      event.verdict().evidence(0).kind() == v1::EVIDENCE_KIND_FALSE_REPORT;
+  // One that is back without a rank has no verdict.
+  if (step_liar_ >= 0 && slot == step_liar_ &&
+      (is_for_word || !event.has_verdict())) {
+    return;
+  }
+  if (is_for_word && step_liar_ >= 0) {
+    Fail(Invariant::kEvictionsHaveCause,
+         absl::StrCat(event.worker(),
+                      " was evicted for true words: ", event.message()));
+  }
   if (event.has_verdict() && event.verdict().evidence().empty()) {
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker(),
@@ -263,6 +293,19 @@ void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
                       " was evicted, but is live, reachable and not slow: ",
                       event.message()));
   }
+}
+
+void Ledger::OnContradiction(const std::vector<int>& slots,
+                             std::string_view text) {
+  const bool is_explained =
+      step_liar_ >= 0 && std::any_of(slots.begin(), slots.end(), [&](int slot) {
+        // The coordinator may know of a step from the liar.
+        return slot == step_liar_ || slot < 0;
+      });
+  if (is_explained) return;
+  Fail(Invariant::kEvictionsHaveCause,
+       absl::StrCat("true words were not believed: ",
+                    absl::string_view(text.data(), text.size())));
 }
 
 void Ledger::CheckEnd(const coordinator::JobEndedRecord& record) {
@@ -310,6 +353,7 @@ void Ledger::OnPrepare(int slot, uint32_t life, int generation, int rank,
 
 void Ledger::OnResumeRefused(int slot, int generation, int resume_step,
                              const Position& position) {
+  if (slot == step_liar_) return;  // by its own word
   Fail(Invariant::kOneGenerationPerStep,
        absl::StrCat(WorkerName(slot), " is to go on after step ", resume_step,
                     " in generation ", generation, ", but applied ",
@@ -378,6 +422,8 @@ void Ledger::OnApply(int slot, int run_generation, const Position& position,
   const int step = position.applied;
   if (At(position.complete_generation).lineage == lineage_) {
     CheckCommit(slot, run_generation, position);
+    if (step > best_step_) applied_by_ = 0;
+    if (step >= best_step_) applied_by_ |= 1u << slot;
     if (step > best_step_) {
       best_step_ = step;
       own_failures_ = 0;

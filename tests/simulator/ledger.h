@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,7 @@ class Ledger {
   // ---- What the coordinator does.
 
   // A generation's record is handed to the journal. `has_survivor`: some live
-  // member that the coordinator still counts on holds steps.
+  // member that the coordinator still counts on holds steps, and tells the truth.
   void OnFormation(const coordinator::GenerationFormedRecord& record,
                    bool has_survivor);
   void OnDurable(const coordinator::JournalRecord& record);
@@ -67,6 +68,9 @@ class Ledger {
   void OnAssignment(const coordinator::SendAssignment& assignment,
                     const coordinator::Job& job);
   void OnMemberLost(const v1::Event& event, int64_t now, bool is_alive);
+  // What members have said of their steps does not fit together: the coordinator
+  // gives up what all in `slots` have said; -1: what itself knew.
+  void OnContradiction(const std::vector<int>& slots, std::string_view text);
   // The job has failed, for a reason that it may fail for.
   void OnFailedRightly(const coordinator::JobEndedRecord& record) {
     end_ = record;
@@ -114,6 +118,11 @@ class Ledger {
   // process.
   void Touch(int slot, int64_t until);
   void TouchAll(int64_t until);
+  // The worker in that slot has said another step than the one that it is at. What
+  // follows for itself from that is no violation.
+  void OnStepLie(int slot) { step_liar_ = slot; }
+  // -1: nobody did.
+  int step_liar() const { return step_liar_; }
   // Fault under way until then.
   void Disturb(int64_t until);
 
@@ -147,6 +156,9 @@ class Ledger {
   void RollBack(const coordinator::GenerationFormedRecord& record);
   // The steps that the last rollback gave up are back after all.
   void TakeBack();
+  [[nodiscard]] bool IsLiarsSecret(int64_t step) const;
+  // Nobody but a liar held the steps after `step`.
+  void GiveUpAfter(int64_t step);
   void CheckUnfit(const coordinator::GenerationFormedRecord& record);
   void CheckMembers(const coordinator::GenerationFormedRecord& record);
   void CheckCommit(int slot, int run_generation, const Position& position);
@@ -176,6 +188,7 @@ class Ledger {
   // By step, in this lineage; 0: not committed.
   std::vector<int> committed_in_;
   int best_step_ = 0;
+  uint32_t applied_by_ = 0;  // by slot: the best step
   int saved_step_ = 0;
   int commits_ = 0;
   int64_t last_commit_ = 0;
@@ -184,6 +197,7 @@ class Ledger {
   std::array<int64_t, kWorkers> touched_until_ = {};
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int own_failures_ = 0;
+  int step_liar_ = -1;
   // Until when durable records leave each host out, where nobody could prepare.
   std::map<std::string, absl::Time> unfit_until_;
   int64_t calm_since_ = 0;

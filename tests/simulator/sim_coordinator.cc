@@ -267,7 +267,7 @@ bool SimCoordinator::IsCountedOn(int slot, uint64_t incarnation) const {
 bool SimCoordinator::HasSurvivor() const {
   if (context_.shape.holders != Holders::kRanks) return HasAllShards();
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (IsCountedOn(slot, incarnation) &&
+    if (slot != context_.ledger.step_liar() && IsCountedOn(slot, incarnation) &&
         witness_.holds_newest(slot, incarnation)) {
       return true;
     }
@@ -502,9 +502,29 @@ void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
                                     host, " is not left out"));
 }
 
+void SimCoordinator::CheckContradiction(const v1::Event& event) {
+  std::vector<int> slots;
+  for (const v1::Evidence& evidence : event.verdict().evidence()) {
+    const int slot = SlotOf(evidence.observer());
+    slots.push_back(slot);
+    if (slot < 0) continue;
+    // It is told to give up what it holds.
+    for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
+      if (member == slot) lost_[slot] = {incarnation, context_.now, true};
+    }
+  }
+  if (!event.has_verdict()) slots.push_back(SlotOf(event.worker()));
+  context_.ledger.OnContradiction(slots, event.message());
+}
+
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
   if (first_journal_.has_value()) return;
   const v1::Event& event = action.event;
+  if (event.type() == "job.contradicted" ||
+      event.type() == "job.claim_dropped") {
+    CheckContradiction(event);
+    return;
+  }
   const bool is_lost = event.type() == "worker.lost";
   // Politely, by itself or as it was let go.
   const bool has_left = event.type() == "worker.left" ||
@@ -528,9 +548,10 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
     }
   }
   if (!is_lost) return;
-  if (slot >= 0 && slot == context_.liar && event.has_verdict() &&
-      event.verdict().evidence(0).kind() == v1::EVIDENCE_KIND_PEER_REPORT) {
-    ++context_.liar_evictions;
+  if (slot >= 0 && slot == context_.liar && event.has_verdict()) {
+    const v1::EvidenceKind kind = event.verdict().evidence(0).kind();
+    if (kind == v1::EVIDENCE_KIND_PEER_REPORT) ++context_.liar_evictions;
+    if (kind == v1::EVIDENCE_KIND_FALSE_REPORT) ++context_.refutations;
   }
   context_.ledger.OnMemberLost(event, context_.now,
                                witness_.is_alive(slot, pid));

@@ -111,6 +111,7 @@ class SimCoordinator {
   bool MayFail(int exit_code) const;
   // A worker failed by its own fault.
   void CheckOwnFailure(const v1::Event& event);
+  void CheckContradiction(const v1::Event& event);
   bool HasSurvivor() const;
   bool HasAllShards() const;
 

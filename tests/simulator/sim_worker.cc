@@ -212,7 +212,7 @@ void SimWorker::Do(const agent::OpenSession& action) {
   hello.attempt = action.attempt;
   hello.predecessor = last_end_;
   if (action.generation != 0) {
-    hello.applied_step = trainer_.position().applied;
+    hello.applied_step = StepToTell(trainer_.position().applied);
     if (action.payload != nullptr) {
       const agent::AssignmentPayload& payload = *action.payload;
       coordinator::HeldJob held;
@@ -282,10 +282,63 @@ void SimWorker::Do(const agent::SendBeat& action) {
     }
   }
   const bool may_lie = is_lying() && beat.phase != v1::PHASE_IDLE;
-  if (may_lie) beat.waiting_for_rank = AnyRank();
+  if (may_lie) {
+    beat.waiting_for_rank = AnyRank();
+    beat.step = StepToTell(beat.step);
+    beat.figures.set_step(beat.step);
+  }
   Send(std::move(beat));
   if (may_lie && context_.lie_random.Chance(30))
     AccuseSomebody(action.generation);
+}
+
+int64_t SimWorker::FalseStep(int64_t step) {
+  const int64_t shift = context_.lie_random.Between(1, 3);
+  const int64_t other =
+      context_.lie_random.Chance(50) ? step + shift : step - shift;
+  return std::clamp<int64_t>(other, 0, context_.shape.total_steps);
+}
+
+int64_t SimWorker::StepToTell(int64_t step) {
+  if (!is_lying() || !LiesAboutSteps() || !context_.lie_random.Chance(30)) {
+    return step;
+  }
+  const int64_t claimed = FalseStep(step);
+  TellOfLie(step, claimed);
+  return claimed;
+}
+
+void SimWorker::TellOfLie(int64_t step, int64_t claimed) {
+  ++context_.lies;
+  context_.ledger.OnStepLie(slot_);
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(name_, "   says ", claimed, " of step ", step));
+  }
+}
+
+// Parsing would refuse more than a step between the two.
+void SimWorker::LieAboutSteps(coordinator::HaltedReceived& halted) {
+  if (!LiesAboutSteps() || !context_.lie_random.Chance(70)) return;
+  const int64_t step = halted.applied_step;
+  switch (context_.lie_random.Between(0, 3)) {
+    case 0:
+      halted.applied_step = halted.complete_step = 0;
+      break;
+    case 1:  // a checkpoint that it has loaded
+      halted.complete_step = FalseStep(step);
+      halted.applied_step = 0;
+      break;
+    case 2:
+      halted.complete_step = halted.applied_step;
+      break;
+    default:
+      halted.applied_step = FalseStep(step);
+      halted.complete_step = std::min<int64_t>(
+          halted.applied_step + context_.lie_random.Between(0, 1),
+          context_.shape.total_steps);
+      break;
+  }
+  TellOfLie(step, halted.complete_step);
 }
 
 int SimWorker::AnyRank() {
@@ -308,7 +361,7 @@ void SimWorker::AccuseSomebody(int64_t generation) {
   } while (suspicion.peer_rank == trainer_.assignment().rank);
   suspicion.detail = "a lie";
   ++context_.lies;
-  suspicion.step = trainer_.progress().applied;
+  suspicion.step = StepToTell(trainer_.progress().applied);
   suspicion.is_unreached = context_.lie_random.Chance(50);
   suspicion.failure = kFailures[context_.lie_random.Between(0, 2)];
   if (context_.traced) {
@@ -337,6 +390,7 @@ void SimWorker::Do(const agent::SendHalted& action) {
   halted.applied_step = action.position.applied_step;
   halted.complete_step = action.position.complete_step;
   halted.shards = action.shards;
+  if (is_lying()) LieAboutSteps(halted);
   if (context_.traced) {
     context_.Tell(absl::StrCat(name_, "   halted ", halted.applied_step, "/",
                                halted.complete_step));
@@ -349,7 +403,7 @@ void SimWorker::Do(const agent::SendSuspicion& action) {
   suspicion.generation = action.generation;
   suspicion.peer_rank = action.peer_rank;
   suspicion.detail = action.detail;
-  suspicion.step = action.step;
+  suspicion.step = StepToTell(action.step);
   suspicion.is_unreached = action.is_unreached;
   suspicion.failure = action.failure;
   Send(std::move(suspicion));
@@ -367,7 +421,7 @@ void SimWorker::Do(const agent::SendFinished& action) {
 void SimWorker::Do(const agent::SendFailed& action) {
   coordinator::FailedReceived failed;
   failed.generation = action.generation;
-  failed.step = action.step;
+  failed.step = StepToTell(action.step);
   failed.exit_code = static_cast<int>(action.exit_code);
   failed.message = action.message;
   Send(std::move(failed));
@@ -377,7 +431,8 @@ void SimWorker::Do(const agent::SendLeaving& action) {
   coordinator::LeavingReceived leaving;
   leaving.reason = action.reason;
   leaving.is_done = action.is_done;
-  leaving.step = action.is_done ? action.step : trainer_.position().applied;
+  leaving.step =
+      StepToTell(action.is_done ? action.step : trainer_.position().applied);
   Send(std::move(leaving));
 }
 

@@ -96,6 +96,17 @@ class SimWorker {
   void Do(const agent::Exit& action);
   void Send(coordinator::EventBody message);
   bool is_lying() const { return context_.now < lies_until_; }
+  // Only of jobs whose members hold all of the state.
+  bool LiesAboutSteps() const {
+    return context_.shape.holders == Holders::kRanks;
+  }
+  // Another step than `step`, within the bounds of messages.
+  int64_t FalseStep(int64_t step);
+  // It says `claimed`, and is at `step`.
+  void TellOfLie(int64_t step, int64_t claimed);
+  // `step`, or another one while it lies.
+  int64_t StepToTell(int64_t step);
+  void LieAboutSteps(coordinator::HaltedReceived& halted);
   void AccuseSomebody(int64_t generation);
   int AnyRank();
   v1::Phase PhaseNow() const;

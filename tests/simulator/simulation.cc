@@ -337,6 +337,7 @@ RunResult Simulation::Run() {
   result.rollbacks = ledger.rollbacks();
   result.lies = context_.lies;
   result.liar_evictions = context_.liar_evictions;
+  result.refutations = context_.refutations;
   result.duration = context_.now;
   result.recoveries = ledger.interruptions();
   result.lines.assign(context_.lines.begin(), context_.lines.end());

@@ -40,6 +40,7 @@ struct RunResult {
   int rollbacks = 0;
   int lies = 0;            // about a link
   int liar_evictions = 0;  // for a link
+  int refutations = 0;     // of what it said of its steps
   // Virtual nanoseconds: of the run, and without a commit for each generation
   // that followed another.
   int64_t duration = 0;

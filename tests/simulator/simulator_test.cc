@@ -118,6 +118,8 @@ TEST(SimulatorTest, FreshSeedsWithALiarFindNoBug) {
     ExpectFault(batch, static_cast<int>(FaultKind::kLiar));
     EXPECT_GT(batch.lies, batch.seeds);
     EXPECT_GT(batch.liar_evictions, 0);
+    // It says false steps only of jobs without shards.
+    EXPECT_EQ(batch.refutations > 0, holders == Holders::kRanks);
   }
 }
 

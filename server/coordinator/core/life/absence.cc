@@ -144,7 +144,8 @@ void Seat(Turn& turn, Job& job, const AbsentMember& absent, Worker& worker) {
   member.loss.clear();
   member.prepared.reset();
   member.halted = AnswerIn(job, absent);
-  member.step = worker.step;
+  // What it applied in later generations was made anew.
+  member.step = member.halted->applied_step;
   if (worker.state == v1::WORKER_STATE_IDLE) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }
@@ -356,6 +357,22 @@ std::optional<HaltedAnswer> KeptAnswer(const Job& job,
 
 void NoteSeated(Job& job, const MemberIdentity& identity) {
   std::erase_if(job.absent, [&](const AbsentMember& absent) {
+    return IsOf(absent, identity.worker, identity.incarnation);
+  });
+}
+
+std::vector<const AbsentMember*> ReturnedMembers(const Job& job) {
+  std::vector<const AbsentMember*> returned;
+  for (const AbsentMember& absent : job.absent) {
+    if (absent.answer.has_value() && IsOfPresent(job, absent)) {
+      returned.push_back(&absent);
+    }
+  }
+  return returned;
+}
+
+void ReleaseReturned(Turn& turn, Job& job, const MemberIdentity& identity) {
+  Drop(turn, job, [&](const AbsentMember& absent) {
     return IsOf(absent, identity.worker, identity.incarnation);
   });
 }

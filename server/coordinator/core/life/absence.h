@@ -30,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/clock/monotonic_time.h"
 #include "server/coordinator/core/state/event.h"
@@ -86,6 +87,13 @@ void NoteKeeperGone(Turn& turn, const Worker& gone, v1::EvidenceKind kind);
 void NoteSeated(Job& job, const MemberIdentity& identity);
 
 // ---- What a job that re-forms does about them.
+
+// Those of the present generation of `job` that are back and have told what they
+// hold. The pointers last until `job.absent` changes.
+[[nodiscard]] std::vector<const AbsentMember*> ReturnedMembers(const Job& job);
+
+// What that member holds no longer counts: it is an idle worker like others.
+void ReleaseReturned(Turn& turn, Job& job, const MemberIdentity& identity);
 
 // Returns true if members of `job` that went with most others may still come
 // back.

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
+#include "server/coordinator/core/life/contradictions.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
@@ -205,7 +206,7 @@ void ResolveHalt(Turn& turn, Job& job) {
                  job.verdict->summary()});
       return;
     case HaltIntent::kCancel:
-      EndCancelled(turn, job);
+      if (!SettleContradictions(turn, job)) EndCancelled(turn, job);
       return;
   }
 }

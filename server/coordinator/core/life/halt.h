@@ -5,7 +5,8 @@
 // and a member that sends a record holds every reduced bucket of that step. So
 // no survivor's complete_step is below any step that any member has applied,
 // and the least complete_step of the survivors is the step to resume from:
-// nothing applied is lost while any holder is left.
+// nothing applied is lost while any holder is left. A member whose answer does not
+// fit says what is not so; see contradictions.h.
 //
 // A newcomer stands at (0, 0) until it holds the whole state of the resume
 // step, and at that step from then on. So a member that reports (0, 0) although

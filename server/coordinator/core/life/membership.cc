@@ -447,10 +447,12 @@ void Evict(Turn& turn, const std::string& name, v1::Evidence evidence,
 
 void CloseForViolation(Turn& turn, const Worker& worker,
                        std::string_view what) {
-  Close(turn, worker.session,
-        absl::InvalidArgumentError(
-            absl::StrCat("worker ", worker.name, " ", Sv(what))),
-        reason::kSessionProtocolViolation);
+  if (worker.session != 0) {
+    Close(turn, worker.session,
+          absl::InvalidArgumentError(
+              absl::StrCat("worker ", worker.name, " ", Sv(what))),
+          reason::kSessionProtocolViolation);
+  }
   LoseForViolation(turn, worker.name, what);
 }
 

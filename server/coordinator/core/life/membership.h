@@ -56,7 +56,7 @@ void Evict(Turn& turn, const std::string& name, v1::Evidence evidence,
            ExitCode exit_code = ExitCode::kRetryElsewhere);
 
 // The same for a worker whose message breaks the protocol, as described by
-// `what`. `worker` is gone afterwards.
+// `what`, also if it is no member. `worker` is gone afterwards.
 void CloseForViolation(Turn& turn, const Worker& worker, std::string_view what);
 
 }  // namespace ringmaster::coordinator

@@ -12,6 +12,7 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
+#include "server/coordinator/core/life/contradictions.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -123,30 +124,6 @@ ResumePoint FindResumePoint(const Job& job) {
     }
   }
   return point;
-}
-
-// Fails the job because an applied step would be lost. The commit protocol
-// rules that out, so a member is broken in an unknown way.
-void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
-  std::string answers;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    absl::StrAppend(&answers, answers.empty() ? "" : ", ", "rank ",
-                    member.identity.rank, " applied ",
-                    member.halted->applied_step, " and holds ",
-                    member.halted->complete_step);
-  }
-  v1::Verdict verdict = VerdictOnNobody(
-      job,
-      absl::StrCat("internal error: step ", point.applied_step,
-                   " was applied, but the survivors hold only step ",
-                   point.resume_step, " in common: ", answers),
-      turn.time);
-  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
-  verdict.set_exit_code(static_cast<int>(ExitCode::kInternal));
-  job.verdict = verdict;
-  DecideEnd(turn, job,
-            {v1::JOB_STATE_FAILED, verdict.exit_code(), verdict.summary()});
 }
 
 // A job that rolls back this often without progress would do so for ever. One
@@ -532,6 +509,7 @@ void Reform(Turn& turn, Job& job) {
     Wait(turn, job, kOutdatedText);
     return;
   }
+  if (SettleContradictions(turn, job)) return;
   if (WaitsForAbsent(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
@@ -552,9 +530,6 @@ void Reform(Turn& turn, Job& job) {
     // before the halt.
     job.best_step = point.applied_step;
     if (FailIfRolledBackTooOften(turn, job)) return;
-  } else if (point.applied_step > point.resume_step) {
-    FailOnLostStep(turn, job, point);
-    return;
   }
   // The generation has made steps, perhaps without having reported any.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
