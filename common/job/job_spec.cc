@@ -230,4 +230,10 @@ std::string SerializeSpec(const v1::JobSpec& spec) {
   return bytes;
 }
 
+bool FailsOnWriteError(const v1::JobSpec& spec) {
+  const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();
+  return !checkpoint.directory().empty() &&
+         checkpoint.on_error() == v1::WRITE_ERROR_POLICY_FAIL;
+}
+
 }  // namespace ringmaster

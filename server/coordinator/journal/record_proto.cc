@@ -4,11 +4,13 @@
 #include <variant>
 #include <vector>
 
+#include "common/job/job_spec.h"
 #include "common/parameter_server/shard_placement_proto.h"
 #include "common/protocol/proto_time.h"
 #include "common/text/utf8.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -201,6 +203,9 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.settle = ringmaster::FromProto(created.settle());
   record.total_steps = created.total_steps();
   record.keeps_checkpoints = created.keeps_checkpoints();
+  // No release has recorded it beside the spec.
+  if (v1::JobSpec spec; spec.ParseFromString(record.spec))
+    record.fails_on_write_error = FailsOnWriteError(spec);
   record.is_benchmark = created.is_benchmark();
   record.owner = created.owner();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <variant>
 
 #include "google/protobuf/descriptor.h"
+#include "ringmaster/v1/job.pb.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -31,6 +33,23 @@ TEST(RecordProtoTest, EveryFieldOfEveryRecordComesBack) {
 
 TEST(RecordProtoTest, ARecordOfALaterVersionIsNone) {
   EXPECT_FALSE(RecordFromProto(v1::JournalRecord()).has_value());
+}
+
+TEST(RecordProtoTest, WhetherAWriteErrorEndsAJobFollowsFromItsSpec) {
+  v1::JobSpec spec;
+  v1::CheckpointSpec& checkpoint = *spec.mutable_train()->mutable_checkpoint();
+  checkpoint.set_directory("/ckpt");
+  const auto fails = [&spec] {
+    v1::JournalRecord proto;
+    proto.mutable_job_created()->set_spec(spec.SerializeAsString());
+    return std::get<JobCreatedRecord>(*RecordFromProto(proto))
+        .fails_on_write_error;
+  };
+  EXPECT_FALSE(fails());
+  checkpoint.set_on_error(v1::WRITE_ERROR_POLICY_FAIL);
+  EXPECT_TRUE(fails());
+  checkpoint.clear_directory();
+  EXPECT_FALSE(fails());
 }
 
 TEST(RecordProtoTest, TextsThatAreNotUtf8AreMadeFit) {

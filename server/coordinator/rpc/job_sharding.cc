@@ -41,6 +41,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
   terms.is_benchmark = spec.has_bench();
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
+  terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);
   return terms;
 }

@@ -44,6 +44,16 @@ TEST(JobShardingTest, ShardsAreAsManyAsServersOrAsWorkersAtMost) {
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)), Sharding());
 }
 
+TEST(JobShardingTest, TermsSayWhetherAWriteErrorEndsTheJob) {
+  v1::JobSpec spec = SpecWithServers(1);
+  v1::CheckpointSpec& checkpoint = *spec.mutable_train()->mutable_checkpoint();
+  checkpoint.set_directory("/ckpt");
+  EXPECT_TRUE(TermsOf(spec).keeps_checkpoints);
+  EXPECT_FALSE(TermsOf(spec).fails_on_write_error);
+  checkpoint.set_on_error(v1::WRITE_ERROR_POLICY_FAIL);
+  EXPECT_TRUE(TermsOf(spec).fails_on_write_error);
+}
+
 TEST(JobShardingTest, WarnsOfWhatALossWouldCost) {
   v1::JobSpec spec = SpecWithServers(2);
   EXPECT_EQ(WarningOf(spec),

@@ -115,10 +115,10 @@ struct BoundsVisitor {
   absl::Status operator()(const FailedReceived& failed) const {
     RETURN_IF_ERROR(CheckGeneration("failed.generation", failed.generation));
     if (!IsOfJob(failed.generation)) return absl::OkStatus();
-    if (failed.is_of_job && !state.ActiveJob()->keeps_checkpoints) {
+    if (failed.is_of_job && !state.ActiveJob()->fails_on_write_error) {
       return absl::InvalidArgumentError(
-          "says failed.of_job true; it must be false of a job without "
-          "checkpoints");
+          "says failed.of_job true; it must be false of a job whose "
+          "train.checkpoint.on_error is not fail");
     }
     return CheckStep("failed.step", failed.step);
   }

@@ -87,6 +87,8 @@ struct JobTerms {
   int64_t total_steps = 0;
   // Its last step is to be in a checkpoint before it is done.
   bool keeps_checkpoints = false;
+  // A checkpoint that cannot be written ends it.
+  bool fails_on_write_error = false;
   // It measures its workers, so none of them can be replaced.
   bool is_benchmark = false;
   Sharding sharding = {};

@@ -470,6 +470,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";
   submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
+  submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);
   submit.request_id = words.Text("request_id", "");
   submit.caller = CallerOf(words);
