@@ -1,15 +1,12 @@
-"""Every command of the README and of docs/ runs as it stands, and prints what the document says.
+"""Every command of the README and of docs/ runs as it stands, and prints what the document says (documents.py says how they are written).
 
-A block of commands is fenced as `sh`, a line each, or as `console`: lines with a prompt are commands, and what follows is their output,
-which is compared in shape (see `has_shape`). Other fences are no commands. A line before a block, `<!-- not run: WHY -->`, exempts it.
+Output is compared in shape (see `has_shape`).
 
 A document's commands run in its order, in one working directory on a machine of its own: namespaces in which all the documents' host names
 are this machine. A document takes things for granted, such as a job that runs; its scene sets them up. Programs that serve are started in the
 background.
 """
 
-import dataclasses
-import pathlib
 import re
 import shlex
 import shutil
@@ -17,57 +14,12 @@ import time
 import unittest
 
 from tests import report
+from tests.docs.documents import DOCUMENTS, LANGUAGES, blocks_of, command_blocks_of
 from tests.docs.machine import Machine, goes_on, lose_a_worker, program_of, start_cluster, start_words, write_jobs
 from tests.integration.cluster import mount_namespaces_unavailable, namespaces_unavailable
 
-DOCUMENTS = ["README.md", *sorted(str(path) for path in pathlib.Path("docs").glob("*.md"))]
-LANGUAGES = {"sh", "console", "text", "yaml", "cpp", "mermaid"}
 # Programs that the documents use and that a host need not have.
 OPTIONAL = ("grpcurl", "jq", "sqlite3", "tensorboard")
-
-
-@dataclasses.dataclass
-class Command:
-    text: str
-    host: str = ""  # of its prompt
-    output: list = dataclasses.field(default_factory=list)  # its lines in the document
-
-
-@dataclasses.dataclass
-class Block:
-    place: str  # "docs/jobs.md:6"
-    language: str
-    reason: str  # why it is not run; "" if it is
-    lines: list
-
-    def commands(self):
-        if self.language == "sh":
-            return [Command(line) for line in self.lines if line and not line.startswith("#")]
-        found = []
-        for line in self.lines:
-            prompt = re.match(r"([\w-]*)\$ +(.*)", line)
-            if prompt:
-                found.append(Command(prompt[2], prompt[1]))
-            elif line:
-                found[-1].output.append(line)
-        return found
-
-
-def blocks_of(document):
-    blocks, block, reason = [], None, ""
-    for number, line in enumerate(pathlib.Path(document).read_text().splitlines(), 1):
-        fence = re.match(r"```(\w*)$", line)
-        if block is not None and fence:
-            blocks.append(block)
-            block = None
-        elif block is not None:
-            block.lines.append(line)
-        elif fence:
-            block = Block(f"{document}:{number}", fence[1], reason, [])
-        exempt = re.fullmatch(r"<!-- not run: (.+) -->", line)
-        reason = exempt[1] if exempt else ""
-    assert block is None, f"{block.place}: the block does not end"
-    return blocks
 
 
 def has_shape(line, expected):
@@ -95,8 +47,8 @@ class CommandsTest(unittest.TestCase):
         with Machine() as machine:
             for scene in SCENES.get(document, []):
                 scene(machine)
-            for block in blocks_of(document):
-                if block.language in ("sh", "console") and not block.reason:
+            for block in command_blocks_of(document):
+                if not block.reason:
                     for command in block.commands():
                         with self.subTest(f"{block.place}: {command.text}"):
                             self.run_command(machine, command)
@@ -141,7 +93,7 @@ class CommandsTest(unittest.TestCase):
 
 
 for _document in DOCUMENTS:
-    if any(block.language in ("sh", "console") and not block.reason for block in blocks_of(_document)):
+    if any(not block.reason for block in command_blocks_of(_document)):
         setattr(CommandsTest, f"test_the_commands_of_{re.sub(r'[^a-z]+', '_', _document.lower())}",
                 lambda self, document=_document: self.run_document(document))
 
