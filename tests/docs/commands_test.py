@@ -52,7 +52,7 @@ class CommandsTest(unittest.TestCase):
                     for command in block.commands():
                         with self.subTest(f"{block.place}: {command.text}"):
                             self.run_command(machine, command)
-            for command, (process, _) in machine.background.items():
+            for command, process, _ in machine.background:
                 if goes_on(command):
                     self.assertIsNone(process.poll(), f"{command} has ended")
         print(f"{document}: {time.monotonic() - began:.1f} s")

@@ -36,7 +36,7 @@ class Machine:
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-docs-"))
         self.work = self.directory / "work"
-        self.background = {}  # the process of each command line that goes on
+        self.background = []  # what goes on: command lines, which may be the same on several hosts, processes, files of their output
         self.environment = {"PATH": f"{self.work}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.work), "LANG": "C.UTF-8"}
         (self.work / "bin").mkdir(parents=True)
         for name in PROGRAMS:
@@ -57,14 +57,14 @@ class Machine:
         return self
 
     def __exit__(self, error_type, error, traceback):
-        for process, _ in reversed(self.background.values()):
+        for _, process, _ in reversed(self.background):
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
             process.wait()
         if error is not None:
-            for command, (_, log) in self.background.items():
+            for command, _, log in self.background:
                 print(f"--- {command}\n{log.read_text(errors='replace')[-3000:]}")
         os.killpg(self.root.pid, signal.SIGKILL)
         self.root.wait()
@@ -100,7 +100,7 @@ class Machine:
         with open(log, "wb") as out:
             process = subprocess.Popen(argv, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                                        start_new_session=True)
-        self.background[command] = (process, log)
+        self.background.append((command, process, log))
         return process, log
 
     def await_that(self, what, condition):
