@@ -1,18 +1,17 @@
 """Derives the figures in docs/compare.md from the run that its pictures show.
 
     python3 -m tests.docs.compare_figures .logs/compare-TIME/scaling
+    REWRITE_PICTURES=1 bazel run //server/ctl/compare:page_pictures_test
 
-takes a run's pictures and figures over into docs/images/ and prints the sentences, which that page must have:
-compare_figures_test checks it."""
+The first takes a run's figures over into docs/images/ and prints the sentences, which that page must have: compare_figures_test checks it. The
+second draws the pictures of them."""
 
 import json
 import pathlib
-import shutil
 import statistics
 import sys
 
 FIGURES = pathlib.Path("docs/images/compare_figures.json")
-PICTURES = ("bytes", "throughput")
 
 
 def busiest_bytes(run):
@@ -30,6 +29,8 @@ def summary(comparison):
         run = first[tuple(key.values())]
         runs.append({**key, "wire_bytes": run["wire_bytes"], "busiest_bytes": busiest_bytes(run),
                      "samples_per_second": combination["samples_per_second"]["median"],
+                     "least_samples_per_second": combination["samples_per_second"]["least"],
+                     "most_samples_per_second": combination["samples_per_second"]["most"],
                      "step_seconds": combination["step_seconds"]["median"],
                      "predicted_step_seconds": combination["theory"]["step_seconds"]})
     return {"conditions": conditions, "runs": runs}
@@ -72,8 +73,6 @@ def main(directory):
     if failed or comparison["conditions"]["is_cut_short"]:
         sys.exit(f"error: {directory}: not all runs succeeded: {failed}")
     FIGURES.write_text(json.dumps(summary(comparison), indent=1) + "\n")
-    for name in PICTURES:
-        shutil.copyfile(directory / f"{name}.svg", FIGURES.parent / f"compare_{name}.svg")
     print("\n".join(sentences(json.loads(FIGURES.read_text()))))
 
 
