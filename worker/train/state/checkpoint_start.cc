@@ -17,6 +17,7 @@
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/train/state/broadcast_pieces.h"
+#include "worker/train/state/settings_difference.h"
 
 namespace ringmaster {
 namespace {
@@ -190,8 +191,12 @@ class Starter {
   void Compare(const CheckpointManifest& manifest) {
     if (manifest.data_fingerprint != state_.dataset().fingerprint())
       Remark("its data were others");
-    if (manifest.program_text != state_.config().CanonicalText())
-      Remark("its settings were others");
+    const std::string settings = state_.config().CanonicalText();
+    if (manifest.program_text == settings) return;
+    const std::string difference =
+        SettingsDifference(manifest.program_text, settings);
+    Remark(absl::StrCat("its settings were others",
+                        difference.empty() ? "" : ": ", difference));
   }
 
   static absl::string_view TextOf(const Attempt& attempt) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/fail_point/fail_point.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/status/exit_code.h"
 #include "worker/train/testing/trainer_workers.h"
 
@@ -18,6 +19,7 @@ namespace ringmaster {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -144,8 +146,11 @@ TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
   Train(2, Program(20));
   TrainerWorkers resumed(2);
   EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
-  EXPECT_THAT(MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
-              ElementsAre(HasSubstr("step-000000020")));
+  EXPECT_THAT(
+      MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
+      ElementsAre(AllOf(HasSubstr("step-000000020"),
+                        HasSubstr("its settings were others: steps 20, "
+                                  "now 30"))));
 }
 
 TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {
@@ -303,6 +308,40 @@ TEST_F(JobCheckpointTest, WithoutResumeTrainingStartsFromTheBeginning) {
   v1::TrainProgram again = Program(15);
   again.mutable_checkpoint()->set_resume(false);
   EXPECT_EQ(Train(1, again), whole);
+}
+
+// Another job writes checkpoints where this one takes its model from.
+TEST_F(JobCheckpointTest, ALinkThatMovesWhileRanksPrepareStartsAllAlike) {
+  Train(1, Program(20));
+  v1::TrainProgram program = SmallProgram(5);
+  const fs::path latest = directory_ / "latest";
+  const auto point_to = [&](const char* name) {
+    fs::remove(latest);
+    fs::create_directory_symlink(name, latest);
+  };
+  point_to("step-000000010");
+  program.set_initial_parameters(latest.string());
+  const uint64_t expected = Train(2, program);
+
+  const LogCapture capture;
+  TrainerWorkers workers(2);
+  for (const int worker : {0, 1}) {
+    const auto agreement = workers.trainer(worker).Prepare(
+        SpecOf(program),
+        workers.Assign(1, {0, 1}, static_cast<size_t>(worker), 0));
+    ASSERT_TRUE(agreement.ok()) << agreement.status();
+    point_to("step-000000020");
+  }
+  std::vector<RunOutcome> outcomes(2);
+  std::thread other([&] { outcomes[1] = workers.trainer(1).Run(); });
+  outcomes[0] = workers.trainer(0).Run();
+  other.join();
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+    EXPECT_EQ(outcome.parameters_hash, expected);
+  }
+  EXPECT_TRUE(capture.Contains(absl::StrCat(
+      "train.initial_parameters_differed path=", latest.string(), " ranks=1")));
 }
 
 TEST_F(JobCheckpointTest, AFailedWriteIsToldAndTrainingGoesOn) {

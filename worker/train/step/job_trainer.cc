@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/fail_point/fail_point.h"
 #include "common/job/job_spec.h"
 #include "common/logging/logging.h"
@@ -32,6 +34,7 @@
 #include "worker/train/exchange/live_generation.h"
 #include "worker/train/exchange/server_generation.h"
 #include "worker/train/state/checkpoint_start.h"
+#include "worker/train/state/initial_parameters.h"
 #include "worker/train/state/state_copy.h"
 #include "worker/train/step/generation_run.h"
 #include "worker/train/step/prepared_job.h"
@@ -95,6 +98,7 @@ class JobTrainer final : public JobRunner {
                                            const CancelToken& cancel);
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
+  [[nodiscard]] absl::Status AgreeOnBeginning(Communicator& communicator);
   void Notify(const v1::Notice& notice);
   // Ends the process if `status` says that it has lost its accelerator: the
   // others go on, and another process takes its place.
@@ -278,6 +282,23 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   return job_->StartPrefetcher(assignment_, start.step + 1);
 }
 
+absl::Status JobTrainer::AgreeOnBeginning(Communicator& communicator) {
+  const std::string& path = job_->config().program.initial_parameters();
+  if (job_->state().applied_step() > 0 || path.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      const std::vector<int> others,
+      ShareInitialParameters(job_->state(), communicator,
+                             assignment_.collective_timeout, clock_));
+  if (others.empty() || assignment_.rank != 0) return absl::OkStatus();
+  LogEvent(LogLevel::kWarning, "train.initial_parameters_differed",
+           {{"path", path},
+            {"ranks", absl::StrJoin(others, ",")},
+            {"message",
+             "these had read others than rank 0; all begin with those of rank "
+             "0"}});
+  return absl::OkStatus();
+}
+
 void JobTrainer::EndIfLost(const absl::Status& status) const {
   if (accelerator_ != nullptr && accelerator_->IsLost(status))
     EndProcess("accelerator.lost", status);
@@ -364,6 +385,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
   } else {
     RETURN_IF_ERROR(TakeOverState(communicator, cancel));
     RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+    RETURN_IF_ERROR(AgreeOnBeginning(communicator));
   }
   ShowSteps();
   RETURN_IF_ERROR(job_->state().SendToDevice());
