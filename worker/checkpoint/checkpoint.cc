@@ -13,6 +13,7 @@
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/directory_owner.h"
 #include "worker/checkpoint/durable_file.h"
 #include "worker/checkpoint/file_error.h"
 #include "worker/checkpoint/input_file.h"
@@ -133,6 +134,7 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
   manifest.step = contents.step;
   manifest.plan_text = contents.plan->ToString();
   manifest.plan_hash = contents.plan->hash();
+  manifest.job_id = contents.job_id;
   manifest.model_kind = contents.model_kind;
   manifest.model_settings = contents.model_settings;
   manifest.program_text = contents.program_text;
@@ -221,11 +223,19 @@ bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
          fs::equivalent(checkpoint, parent, error);
 }
 
+// Returns true if a job of another name than that of `job_id` wrote the checkpoint. A
+// directory may have been handed over with checkpoints in it.
+bool IsOfAnother(const CheckpointManifest& manifest, std::string_view job_id) {
+  return !manifest.job_id.empty() && !job_id.empty() &&
+         JobNameOf(manifest.job_id) != JobNameOf(job_id);
+}
+
 // Keeps the newest `options.keep` complete checkpoints up to `step`; removes
 // older ones, and broken ones that are older than these. Newer ones are another
 // run's, and not ours to remove or to count.
 absl::Status RemoveOld(const std::string& directory,
                        const std::vector<int64_t>& steps, int64_t step,
+                       std::string_view job_id,
                        const CheckpointWriteOptions& options) {
   if (options.keep <= 0) return absl::OkStatus();
   int others = 0;  // complete ones that stay, beside the one of `step`
@@ -233,6 +243,7 @@ absl::Status RemoveOld(const std::string& directory,
   for (const int64_t older : steps) {
     if (older >= step) continue;
     const CheckpointSummary summary = Summarize(directory, older);
+    if (IsOfAnother(summary.manifest, job_id)) continue;
     if (summary.problem.ok() && others < options.keep - 1) {
       ++others;
       continue;
@@ -364,6 +375,8 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
     const CheckpointWriteOptions& options) {
   RM_CHECK(contents.plan != nullptr && contents.step >= 0,
            "a checkpoint of nothing");
+  if (!contents.job_id.empty())
+    RETURN_IF_ERROR(ClaimDirectory(directory, contents.job_id));
   WrittenCheckpoint written;
   {
     ASSIGN_OR_RETURN(StagingDirectory staging,
@@ -386,7 +399,8 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
   written.link = LinkLatest(
       directory,
       NewestComplete(directory, *steps, contents.step).value_or(contents.step));
-  written.removal = RemoveOld(directory, *steps, contents.step, options);
+  written.removal =
+      RemoveOld(directory, *steps, contents.step, contents.job_id, options);
   return written;
 }
 

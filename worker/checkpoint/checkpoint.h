@@ -53,6 +53,8 @@ struct CheckpointContents {
   absl::Span<const float> parameters;
   absl::Span<const float> first_moment;
   absl::Span<const float> second_moment;
+  // The job's id, whose directory it must be (directory_owner.h); "": anybody's.
+  std::string job_id;
   // For the manifest, see there.
   std::string model_kind;
   std::string model_settings;
@@ -66,7 +68,8 @@ struct CheckpointContents {
 
 struct CheckpointWriteOptions {
   // The number of complete checkpoints that stay, including the new one; older
-  // ones are removed once it is complete, newer ones never. 0: all stay.
+  // ones are removed once it is complete, newer ones never, nor those that a job of
+  // another name wrote, which do not count. 0: all stay.
   int keep = 0;
   // A checkpoint that is never removed, named by its path or that of one of its
   // files: the one that the job started from.
@@ -89,7 +92,7 @@ struct WrittenCheckpoint {
 
 // Writes DIR/step-N, in place of one of the same step, then points DIR/latest to the
 // newest complete one and removes old ones.
-// Errors are those of FileError, with the path; then nothing is left behind
+// Errors are those of ClaimDirectory and of FileError, with the path; then nothing is left behind
 // (except if SyncDirectory fails: the checkpoint exists but may not survive a
 // crash of the machine).
 [[nodiscard]] absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(

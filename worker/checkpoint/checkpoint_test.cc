@@ -285,6 +285,32 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheProtected) {
               ElementsAre("latest", "step-000000007", "step-000000050"));
 }
 
+TEST_F(CheckpointTest, NeverRemovesThoseOfAnotherJob) {
+  const auto write = [&](const char* job_id, int64_t step) {
+    CheckpointContents contents = job_.ContentsAt(step);
+    contents.job_id = job_id;
+    return WriteCheckpoint(directory_, contents, {.keep = 1}).status();
+  };
+  Write(10);  // of a release that wrote no job's id
+  EXPECT_TRUE(write("first-1", 20).ok());
+  EXPECT_TRUE(write("first-2", 30).ok());
+  EXPECT_EQ(ReadCheckpointManifest(directory_ + "/step-000000030")->job_id,
+            "first-2");
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre(".owner", "latest", "step-000000030"));
+  EXPECT_THAT(write("second-3", 40).message(),
+              HasSubstr("belongs to job first-1"));
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre(".owner", "latest", "step-000000030"));
+  // Handed over with a checkpoint in it.
+  fs::remove(directory_ + "/.owner");
+  EXPECT_TRUE(write("second-3", 40).ok());
+  EXPECT_TRUE(write("second-3", 50).ok());
+  EXPECT_THAT(
+      NamesIn(directory_),
+      ElementsAre(".owner", "latest", "step-000000030", "step-000000050"));
+}
+
 TEST_F(CheckpointTest, KeepsTheOneWhoseFileIsProtected) {
   const std::string first = Write(10);
   Write(20);

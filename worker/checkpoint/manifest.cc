@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kSelfHash[] = "manifest_hash";
 constexpr char kCompanions[] = "companions";
+constexpr char kJob[] = "job";
 constexpr char kLossScale[] = "loss_scale";
 constexpr char kGoodUpdates[] = "loss_scale_good_updates";
 
@@ -220,6 +221,7 @@ std::string EncodeManifest(const CheckpointManifest& manifest) {
     json[kLossScale] = static_cast<int64_t>(manifest.loss_scale->value());
     json[kGoodUpdates] = manifest.loss_scale->good_updates();
   }
+  if (!manifest.job_id.empty()) json[kJob] = manifest.job_id;
   if (!manifest.companions.empty()) json[kCompanions] = Json::array();
   for (const CheckpointCompanion& companion : manifest.companions) {
     json[kCompanions].push_back(
@@ -255,6 +257,7 @@ absl::StatusOr<CheckpointManifest> DecodeManifest(std::string_view text) {
   manifest.data_fingerprint = reader.Hash("data_fingerprint");
   manifest.parameters_hash = reader.Hash("parameters_hash");
   manifest.loss_scale = LossScaleFrom(reader);
+  if (reader.Has(kJob)) manifest.job_id = reader.Text(kJob);
   for (const Json& item : reader.List("files")) {
     ASSIGN_OR_RETURN(CheckpointFile file, FileFrom(item));
     manifest.files.push_back(std::move(file));

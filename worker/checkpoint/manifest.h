@@ -41,6 +41,7 @@ struct CheckpointManifest {
   int64_t step = 0;
   std::string plan_text;  // Plan::ToString
   uint64_t plan_hash = 0;
+  std::string job_id;  // of the job that wrote it; "" in older ones
   std::string model_kind;
   std::string model_settings;  // canonical text
   std::string program_text;    // canonical text of all that the ranks agree on

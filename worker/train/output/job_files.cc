@@ -51,9 +51,10 @@ bool WritesCheckpoints(const auto& standings, int rank) {
 
 }  // namespace
 
-JobFiles::JobFiles(TrainingState& state, ProgressBoard& board,
-                   OnNotice on_notice, Clock& clock)
+JobFiles::JobFiles(TrainingState& state, std::string job_id,
+                   ProgressBoard& board, OnNotice on_notice, Clock& clock)
     : state_(state),
+      job_id_(std::move(job_id)),
       board_(board),
       on_notice_(std::move(on_notice)),
       clock_(clock) {}
@@ -307,6 +308,7 @@ void JobFiles::TakeSnapshot(int64_t step) {
   contents.parameters = state_.parameters().Elems<float>();
   contents.first_moment = state_.first_moment();
   contents.second_moment = state_.second_moment();
+  contents.job_id = job_id_;
   contents.model_kind = state_.config().model.kind;
   contents.model_settings = state_.config().model.CanonicalText();
   contents.program_text = state_.config().CanonicalText();

@@ -40,10 +40,10 @@ class JobFiles {
  public:
   using OnNotice = std::function<void(const v1::Notice&)>;
 
-  // For a job with a directory of checkpoints, or none: then nothing is
+  // For the job `job_id` with a directory of checkpoints, or none: then nothing is
   // written. All references must outlive it.
-  JobFiles(TrainingState& state, ProgressBoard& board, OnNotice on_notice,
-           Clock& clock);
+  JobFiles(TrainingState& state, std::string job_id, ProgressBoard& board,
+           OnNotice on_notice, Clock& clock);
   ~JobFiles();
 
   // A generation begins, after its steps are settled: agrees with all ranks on
@@ -129,6 +129,7 @@ class JobFiles {
   }
 
   TrainingState& state_;
+  const std::string job_id_;
   ProgressBoard& board_;
   const OnNotice on_notice_;
   Clock& clock_;

@@ -301,7 +301,7 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   MetricRegistry metrics;
   TrainCounters counters(metrics);
   JobFiles files(
-      *state, board, [](const v1::Notice&) {}, clock);
+      *state, "job-1", board, [](const v1::Notice&) {}, clock);
   AllReduceSync sync(/*generation=*/1, absl::Milliseconds(1), *state,
                      *communicator, clock, trace);
   GenerationRun run(absl::Milliseconds(1),
@@ -331,7 +331,7 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   MetricRegistry metrics;
   TrainCounters counters(metrics);
   JobFiles files(
-      *state, board, [](const v1::Notice&) {}, clock);
+      *state, "job-1", board, [](const v1::Notice&) {}, clock);
   AllReduceSync sync(/*generation=*/1, absl::Seconds(30), *state, *communicator,
                      clock, trace);
   GenerationRun run(absl::Seconds(30),
@@ -367,7 +367,7 @@ TEST(GenerationRunTest, AStopWinsOverAPause) {
   TrainCounters counters(metrics);
   int64_t written_step = 0;
   JobFiles files(
-      *state, board,
+      *state, "job-1", board,
       [&](const v1::Notice& notice) {
         if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
           written_step = notice.step();

@@ -8,6 +8,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/directory_identity.h"
+#include "worker/checkpoint/directory_owner.h"
 #include "worker/train/state/program_config.h"
 
 namespace ringmaster {
@@ -24,15 +25,22 @@ ElemRange PartOf(const RankAssignment& assignment,
                  config.program.global_batch());
 }
 
-// Finds a directory that cannot be written before the first checkpoint, or the job's
-// end, does. Only the first rank of a host writes.
+// Finds a directory that cannot be written, or is another job's, before the first
+// checkpoint, or the job's end, does. Only the first rank of a host writes.
 absl::Status CheckFiles(const v1::TrainProgram& program,
                         const RankAssignment& assignment) {
   const std::string& directory = program.checkpoint().directory();
   if (directory.empty() || assignment.local_rank != 0) return absl::OkStatus();
-  const absl::Status status =
-      Annotate(CheckWritable(directory), "train.checkpoint.directory");
-  return status.ok() ? status : WithExitCode(status, ExitCode::kUnreadable);
+  const auto refuse = [](const absl::Status& status, ExitCode code) {
+    return WithExitCode(Annotate(status, "train.checkpoint.directory"), code);
+  };
+  if (const absl::Status status = CheckWritable(directory); !status.ok())
+    return refuse(status, ExitCode::kUnreadable);
+  const absl::Status claimed = ClaimDirectory(directory, assignment.job_id);
+  // The job names another's directory, which it must correct.
+  return refuse(claimed, absl::IsFailedPrecondition(claimed)
+                             ? ExitCode::kUsage
+                             : ExitCode::kUnreadable);
 }
 
 }  // namespace
@@ -60,8 +68,9 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
   ASSIGN_OR_RETURN(
       job->sampler_,
       TextSampler::OfJob(job->state_->config(), job->state_->model().input()));
-  job->files_ = std::make_unique<JobFiles>(*job->state_, options.board,
-                                           options.on_notice, options.clock);
+  job->files_ =
+      std::make_unique<JobFiles>(*job->state_, assignment.job_id, options.board,
+                                 options.on_notice, options.clock);
   return job;
 }
 

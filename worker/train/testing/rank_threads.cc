@@ -33,7 +33,7 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
   RETURN_IF_ERROR(prefetcher.Start(state.applied_step() + 1, rank, world_size));
   ProgressBoard board;
   JobFiles files(
-      state, board, [](const v1::Notice&) {}, clock);
+      state, "job-1", board, [](const v1::Notice&) {}, clock);
   RETURN_IF_ERROR(
       files.BeginGeneration(/*generation=*/1, rank, communicator, kPatience));
   const Wishes wishes;

@@ -1,0 +1,93 @@
+#include "worker/checkpoint/first_text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/sync_names.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "common/transport/unique_fd.h"
+#include "worker/checkpoint/durable_file.h"
+#include "worker/checkpoint/file_error.h"
+
+namespace ringmaster {
+namespace {
+
+absl::Status WriteNew(const std::string& path, const std::string& text) {
+  const UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.is_open()) return FileError("create", path, errno);
+  const ssize_t count = write(fd.get(), text.data(), text.size());
+  // A write that is cut short sets no errno: the disk is full.
+  if (count != static_cast<ssize_t>(text.size()))
+    return FileError("write", path, count < 0 ? errno : ENOSPC);
+  return fsync(fd.get()) == 0 ? absl::OkStatus()
+                              : FileError("sync", path, errno);
+}
+
+// Puts the file `own` at `path`, unless somebody was faster. An empty file there is
+// replaced by who holds its lock.
+absl::Status PutInPlace(const std::string& own, const std::string& path) {
+  if (link(own.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  if (errno != EEXIST) return FileError("create", path, errno);
+  const UniqueFd present(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!present.is_open()) return FileError("read", path, errno);
+  (void)flock(present.get(), LOCK_EX);
+  struct stat locked = {};
+  struct stat named = {};
+  if (fstat(present.get(), &locked) != 0 || stat(path.c_str(), &named) != 0)
+    return FileError("read", path, errno);
+  if (locked.st_ino != named.st_ino || named.st_size != 0)
+    return absl::OkStatus();
+  return rename(own.c_str(), path.c_str()) == 0
+             ? absl::OkStatus()
+             : FileError("create", path, errno);
+}
+
+// A name beside `path` that nobody else has.
+std::string OwnName(const std::string& path) {
+  // Not Abseil's generator: many threads begin here at once, and the pool that
+  // seeds it is in a library that ThreadSanitizer cannot follow.
+  std::random_device random;
+  return absl::StrCat(path, "-", random(), random());
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFirstText(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open() && errno == ENOENT) return std::string();
+  if (!fd.is_open()) return FileError("read", path, errno);
+  std::string text(kMaxFirstTextBytes, '\0');
+  const ssize_t count = read(fd.get(), text.data(), text.size());
+  if (count < 0) return FileError("read", path, errno);
+  text.resize(static_cast<size_t>(count));
+  return text;
+}
+
+absl::StatusOr<std::string> KeepFirstText(
+    const std::string& path, const std::string& text,
+    const std::function<absl::Status()>& when_durable) {
+  // Written under another name first, so that nobody reads half of it.
+  const std::string own = OwnName(path);
+  absl::Status status = WriteNew(own, text);
+  if (status.ok()) status = Annotate(when_durable(), path);
+  if (status.ok()) status = PutInPlace(own, path);
+  unlink(own.c_str());
+  if (status.ok()) status = SyncDirectory(DirectoryOf(path));
+  RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(std::string kept, ReadFirstText(path));
+  if (kept.empty()) {
+    return absl::DataLossError(absl::StrCat(path, " stays empty; remove it"));
+  }
+  return kept;
+}
+
+}  // namespace ringmaster
