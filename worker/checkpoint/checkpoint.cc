@@ -1,14 +1,18 @@
 #include "worker/checkpoint/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/version.h"
+#include "common/files/file_roots.h"
+#include "common/files/sync_names.h"
 #include "common/status/annotate.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
@@ -22,8 +26,6 @@
 
 namespace ringmaster {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kFirstMoment[] = "first_moment";
 constexpr char kSecondMoment[] = "second_moment";
@@ -154,16 +156,18 @@ absl::Status CheckSizes(const std::string& path,
                         const CheckpointManifest& manifest) {
   for (const CheckpointFile& file : manifest.files) {
     const std::string file_path = absl::StrCat(path, "/", file.name);
-    std::error_code error;
-    const uintmax_t size = fs::file_size(file_path, error);
-    if (error) {
+    struct stat found = {};
+    if (ProcessFiles().Stat(file_path, found) != 0) {
+      // It may be whole, where this process may not look.
+      if (errno == EXDEV) return FileError("read", file_path, errno);
       return absl::DataLossError(absl::StrCat(
-          file_path, " of a checkpoint cannot be read: ", error.message()));
+          file_path,
+          " of a checkpoint cannot be read: ", std::strerror(errno)));
     }
-    if (size != static_cast<uintmax_t>(file.digest.size_bytes)) {
+    if (found.st_size != file.digest.size_bytes) {
       return absl::DataLossError(absl::StrCat(
-          file_path, " is ", size, " bytes long, but was written with ",
-          file.digest.size_bytes));
+          file_path, " is ", found.st_size,
+          " bytes long, but was written with ", file.digest.size_bytes));
     }
   }
   return absl::OkStatus();
@@ -172,15 +176,13 @@ absl::Status CheckSizes(const std::string& path,
 // The steps of which `directory` has checkpoints, newest first; none if it is absent.
 absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory) {
   std::vector<int64_t> steps;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::optional<int64_t> step =
-        StepOfCheckpointName(it->path().filename().string());
+  const auto names = ProcessFiles().List(directory);
+  if (!names.has_value() && errno == ENOENT) return steps;
+  if (!names.has_value()) return FileError("read", directory, errno);
+  for (const std::string& name : *names) {
+    const std::optional<int64_t> step = StepOfCheckpointName(name);
     if (step.has_value()) steps.push_back(*step);
   }
-  if (error == std::errc::no_such_file_or_directory) return steps;
-  if (error) return FileError("read", directory, error.value());
   std::sort(steps.begin(), steps.end(), std::greater<>());
   return steps;
 }
@@ -215,12 +217,14 @@ std::optional<int64_t> NewestComplete(
 // Returns true if `kept`, which may be empty, is the checkpoint or one of its
 // files.
 bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
-  if (kept.empty()) return false;
-  std::error_code error;
-  if (fs::equivalent(checkpoint, kept, error)) return true;
-  const fs::path parent = fs::path(kept).parent_path();
-  return !parent.empty() && !fs::is_directory(kept, error) &&
-         fs::equivalent(checkpoint, parent, error);
+  struct stat own = {};
+  struct stat other = {};
+  if (kept.empty() || ProcessFiles().Stat(checkpoint, own) != 0) return false;
+  const bool is_directory =
+      ProcessFiles().Stat(kept, other) == 0 && S_ISDIR(other.st_mode);
+  if (!is_directory && ProcessFiles().Stat(DirectoryOf(kept), other) != 0)
+    return false;
+  return own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
 // Returns true if a job of another name than that of `job_id` wrote the checkpoint. A
@@ -418,14 +422,14 @@ absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
 
 absl::Status RefreshLatest(const std::string& directory) {
   const std::string link = absl::StrCat(directory, "/", kLatestLink);
-  std::error_code error;
-  if (!fs::is_symlink(fs::symlink_status(link, error))) return absl::OkStatus();
+  struct stat found = {};
+  if (ProcessFiles().StatLink(link, found) != 0 || !S_ISLNK(found.st_mode))
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   const std::optional<int64_t> newest = NewestComplete(directory, steps);
   if (newest.has_value()) return LinkLatest(directory, *newest);
-  fs::remove(link, error);
-  return error ? FileError("remove", link, error.value())
-               : SyncDirectory(directory);
+  return ProcessFiles().Unlink(link) == 0 ? SyncDirectory(directory)
+                                          : FileError("remove", link, errno);
 }
 
 absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/fail_point/fail_point.h"
+#include "common/files/file_roots.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/durable_file.h"
@@ -80,14 +80,13 @@ WorkParts PartsOf(absl::string_view name) {
 }
 
 absl::Status RemoveTree(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? FileError("remove", path, error.value()) : absl::OkStatus();
+  return ProcessFiles().RemoveTree(path) == 0
+             ? absl::OkStatus()
+             : FileError("remove", path, errno);
 }
 
 UniqueFd OpenDirectory(const std::string& path) {
-  return UniqueFd(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return ProcessFiles().OpenFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
 // Looks at the directory at `path` and the files in it.
@@ -96,18 +95,16 @@ void Measure(const std::string& path, UnfinishedCheckpoint& unfinished) {
   last = absl::InfinitePast();
   const auto look = [&](const std::string& at) {
     struct stat info = {};
-    const bool is_seen = stat(at.c_str(), &info) == 0;
+    const bool is_seen = ProcessFiles().Stat(at, info) == 0;
     last = std::max(last, is_seen ? absl::TimeFromTimespec(info.st_mtim)
                                   : absl::InfiniteFuture());
     if (is_seen && S_ISREG(info.st_mode)) unfinished.size_bytes += info.st_size;
   };
   look(path);
-  std::error_code error;
-  for (fs::directory_iterator it(path, error), end; !error && it != end;
-       it.increment(error)) {
-    look(it->path().string());
-  }
-  if (error) last = absl::InfiniteFuture();
+  const auto names = ProcessFiles().List(path);
+  if (!names.has_value()) last = absl::InfiniteFuture();
+  for (const std::string& name : names.value_or(std::vector<std::string>()))
+    look(Join(path, name));
 }
 
 // Returns true if no live process works in the directory at `path`, whose name has
@@ -128,10 +125,11 @@ absl::Status RestoreOrRemove(const std::string& directory,
                              absl::string_view checkpoint) {
   const std::string path = Join(directory, name);
   const std::string target = Join(directory, checkpoint);
+  struct stat present = {};
   if (StepOfCheckpointName({checkpoint.data(), checkpoint.size()})
           .has_value() &&
-      access(target.c_str(), F_OK) != 0 &&
-      rename(path.c_str(), target.c_str()) == 0) {
+      ProcessFiles().Stat(target, present) != 0 &&
+      ProcessFiles().Rename(path, target) == 0) {
     return SyncDirectory(directory);
   }
   return RemoveTree(path);
@@ -145,7 +143,7 @@ bool IsAbandonedLink(const std::string& path, absl::string_view name,
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
   struct stat info = {};
   if (parts.size() != 2 || parts[1].size() != kRandomDigits ||
-      lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) {
+      ProcessFiles().StatLink(path, info) != 0 || !S_ISLNK(info.st_mode)) {
     return false;
   }
   return (!parts[0].empty() && parts[0] == ThisHost()) ||
@@ -155,16 +153,16 @@ bool IsAbandonedLink(const std::string& path, absl::string_view name,
 absl::Status RemoveAbandonedLinks(const std::string& directory,
                                   absl::Time now) {
   absl::Status first;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string path = it->path().string();
-    if (IsAbandonedLink(path, it->path().filename().string(), now) &&
-        unlink(path.c_str()) != 0 && errno != ENOENT) {
+  // ListUnfinished says if the directory cannot be read.
+  const auto names = ProcessFiles().List(directory);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const std::string path = Join(directory, name);
+    if (IsAbandonedLink(path, name, now) && ProcessFiles().Unlink(path) != 0 &&
+        errno != ENOENT) {
       first.Update(FileError("remove", path, errno));
     }
   }
-  return first;  // ListUnfinished says if the directory cannot be read
+  return first;
 }
 
 // Returns true if `fd`, just locked, is still the directory at its name: somebody may
@@ -203,7 +201,7 @@ absl::StatusOr<StagingDirectory> StagingDirectory::Create(
   RETURN_IF_ERROR(CreateDirectories(directory));
   for (;;) {
     StagingDirectory staging(directory, step);
-    if (mkdir(staging.path_.c_str(), kDirectoryMode) != 0) {
+    if (ProcessFiles().MakeDirectory(staging.path_, kDirectoryMode) != 0) {
       const absl::Status status = FileError("create", staging.path_, errno);
       staging.path_.clear();
       return status;
@@ -242,7 +240,7 @@ absl::StatusOr<std::string> StagingDirectory::Publish() {
   RETURN_IF_ERROR(SyncDirectory(path_));
   const std::string target = Join(directory_, CheckpointName(step_));
   RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.rename"), target));
-  if (rename(path_.c_str(), target.c_str()) != 0) {
+  if (ProcessFiles().Rename(path_, target) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST)
       return FileError("create", target, errno);
     RETURN_IF_ERROR(Replace(target));
@@ -255,17 +253,16 @@ absl::StatusOr<std::string> StagingDirectory::Publish() {
 // Afterwards the old checkpoint is at path_, or gone.
 absl::Status StagingDirectory::Replace(const std::string& target) const {
   if (FAIL_POINT("checkpoint.exchange").ok() &&
-      renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(),
-                RENAME_EXCHANGE) == 0) {
+      ProcessFiles().Rename(path_, target, RENAME_EXCHANGE) == 0) {
     return absl::OkStatus();
   }
   const std::string aside = Join(directory_, WorkName(kReplacedPrefix, step_));
-  if (rename(target.c_str(), aside.c_str()) != 0)
+  if (ProcessFiles().Rename(target, aside) != 0)
     return FileError("replace", target, errno);
   (void)FAIL_POINT("checkpoint.aside");  // a place to crash, not to fail
-  if (rename(path_.c_str(), target.c_str()) != 0) {
+  if (ProcessFiles().Rename(path_, target) != 0) {
     const absl::Status status = FileError("create", target, errno);
-    (void)rename(aside.c_str(), target.c_str());
+    (void)ProcessFiles().Rename(aside, target);
     return status;
   }
   return RemoveTree(aside);
@@ -274,7 +271,7 @@ absl::Status StagingDirectory::Replace(const std::string& target) const {
 absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
   const std::string path = Join(directory, CheckpointName(step));
   const std::string leaving = Join(directory, WorkName(kTemporaryPrefix, step));
-  if (rename(path.c_str(), leaving.c_str()) != 0)
+  if (ProcessFiles().Rename(path, leaving) != 0)
     return FileError("remove", path, errno);
   return RemoveTree(leaving);
 }
@@ -282,11 +279,11 @@ absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
 absl::Status LinkLatest(const std::string& directory, int64_t step) {
   const std::string target = CheckpointName(step);
   const std::string link = Join(directory, kLatestLink);
-  std::error_code error;
-  const fs::file_status present = fs::symlink_status(link, error);
-  if (fs::is_symlink(present)) {
-    if (fs::read_symlink(link, error) == target) return absl::OkStatus();
-  } else if (fs::exists(present)) {
+  struct stat present = {};
+  const bool is_there = ProcessFiles().StatLink(link, present) == 0;
+  if (is_there && S_ISLNK(present.st_mode)) {
+    if (ProcessFiles().ReadLink(link) == target) return absl::OkStatus();
+  } else if (is_there) {
     return absl::FailedPreconditionError(absl::StrCat(
         link, " is not a link, so it stays as it is; give it another name"));
   }
@@ -294,16 +291,16 @@ absl::Status LinkLatest(const std::string& directory, int64_t step) {
     const std::string own =
         Join(directory, absl::StrCat(kLinkPrefix, OwnSuffix()));
     RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.link"), link));
-    if (symlink(target.c_str(), own.c_str()) != 0)
+    if (ProcessFiles().Symlink(target, own) != 0)
       return FileError("create", own, errno);
     absl::Status status = Annotate(FAIL_POINT("checkpoint.link_rename"), link);
     if (status.ok()) {
-      if (rename(own.c_str(), link.c_str()) == 0)
+      if (ProcessFiles().Rename(own, link) == 0)
         return SyncDirectory(directory);
       if (errno == ENOENT) continue;  // taken for a leftover
       status = FileError("create", link, errno);
     }
-    (void)unlink(own.c_str());
+    (void)ProcessFiles().Unlink(own);
     return status;
   }
 }
@@ -311,19 +308,19 @@ absl::Status LinkLatest(const std::string& directory, int64_t step) {
 std::string FollowLatest(const std::string& path) {
   fs::path link(path);
   if (!link.has_filename()) link = link.parent_path();
-  std::error_code error;
   if (link.filename() != kLatestLink) return path;
-  const fs::path target = fs::read_symlink(link, error);
-  return error ? path : (link.parent_path() / target).string();
+  const std::optional<std::string> target =
+      ProcessFiles().ReadLink(link.string());
+  return target.has_value() ? (link.parent_path() / *target).string() : path;
 }
 
 absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
     const std::string& directory, absl::Time now) {
   std::vector<UnfinishedCheckpoint> found;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  const auto names = ProcessFiles().List(directory);
+  if (!names.has_value() && errno == ENOENT) return found;
+  if (!names.has_value()) return FileError("read", directory, errno);
+  for (const std::string& name : *names) {
     absl::string_view rest = name;
     if (!absl::ConsumePrefix(&rest, kReplacedPrefix) &&
         !absl::ConsumePrefix(&rest, kTemporaryPrefix)) {
@@ -336,8 +333,6 @@ absl::StatusOr<std::vector<UnfinishedCheckpoint>> ListUnfinished(
                                           unfinished.last_change, now);
     found.push_back(std::move(unfinished));
   }
-  if (error == std::errc::no_such_file_or_directory) return found;
-  if (error) return FileError("read", directory, error.value());
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   return found;

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
@@ -18,8 +17,6 @@
 #include "worker/checkpoint/checkpoint_directory.h"
 
 namespace ringmaster {
-
-namespace fs = std::filesystem;
 
 class CheckpointWriter::Impl {
  public:
@@ -38,9 +35,7 @@ class CheckpointWriter::Impl {
 
   absl::Status Start() {
     // Another checkpoint may be the latest one by the time that it is to be protected.
-    std::error_code error;
-    if (const fs::path path = fs::canonical(options_.protect, error); !error)
-      options_.protect = path.string();
+    options_.protect = ProcessFiles().Canonical(options_.protect);
     RETURN_IF_ERROR(RemoveAbandoned(options_.directory));
     const int64_t bytes = options_.plan->total_elems() *
                           static_cast<int64_t>(sizeof(float)) *

@@ -1,5 +1,6 @@
 #include "worker/checkpoint/directory_identity.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,7 +11,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
+#include "common/transport/unique_fd.h"
 #include "worker/checkpoint/durable_file.h"
 #include "worker/checkpoint/file_error.h"
 #include "worker/checkpoint/first_text.h"
@@ -48,7 +51,10 @@ absl::StatusOr<int64_t> DirectoryIdentity(const std::string& directory) {
 
 absl::Status CheckWritable(const std::string& directory) {
   RETURN_IF_ERROR(DirectoryIdentity(directory).status());
-  return access(directory.c_str(), W_OK | X_OK) == 0
+  const UniqueFd fd =
+      ProcessFiles().OpenFile(directory, O_RDONLY | O_DIRECTORY);
+  // Asked of what is open: `access` would follow the path anew.
+  return fd.is_open() && faccessat(fd.get(), ".", W_OK | X_OK, 0) == 0
              ? absl::OkStatus()
              : FileError("write to", directory, errno);
 }

@@ -1,16 +1,17 @@
 #include "worker/checkpoint/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/files/file_roots.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/file_error.h"
@@ -19,6 +20,8 @@ namespace ringmaster {
 namespace {
 
 constexpr mode_t kFileMode = 0644;
+// Less what the process masks, as for any directory that a program makes.
+constexpr mode_t kDirectoryMode = 0777;
 // Dirty bytes that may gather before the kernel is told to write them.
 constexpr int64_t kWritebackBytes = int64_t{16} << 20;
 
@@ -41,8 +44,8 @@ absl::StatusOr<DurableFile> DurableFile::Create(const std::string& path,
                                                 const CancelToken* cancel,
                                                 DiskProgress* progress) {
   RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.open"), path));
-  UniqueFd fd(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+  UniqueFd fd =
+      ProcessFiles().OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!fd.is_open()) return FileError("create", path, errno);
   return DurableFile(path, std::move(fd), cancel, progress);
 }
@@ -124,22 +127,30 @@ absl::StatusOr<FileDigest> DurableFile::Close() {
 }
 
 absl::Status CreateDirectories(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (path.empty() || fs::is_directory(path, error)) return absl::OkStatus();
-  const std::string parent = fs::path(path).parent_path().string();
+  const auto is_directory = [&path] {
+    struct stat found = {};
+    return ProcessFiles().Stat(path, found) == 0 && S_ISDIR(found.st_mode);
+  };
+  errno = 0;
+  if (path.empty() || is_directory()) return absl::OkStatus();
+  // Nor may what it is in be seen.
+  if (errno == EXDEV) return FileError("create", path, errno);
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  // A slash at the end has a parent that is the same directory.
   RETURN_IF_ERROR(CreateDirectories(parent));
-  if (fs::create_directory(path, error))
+  if (ProcessFiles().MakeDirectory(path, kDirectoryMode) == 0) {
     SyncDirectory(parent.empty() ? "." : parent).IgnoreError();
-  // There is something of this name that is no directory.
-  if (error == std::errc::file_exists)
-    error = std::make_error_code(std::errc::not_a_directory);
-  return error ? FileError("create", path, error.value()) : absl::OkStatus();
+    return absl::OkStatus();
+  }
+  // Somebody else may have made it; what is no directory is in the way.
+  const int error = errno;
+  if (error == EEXIST && is_directory()) return absl::OkStatus();
+  return FileError("create", path, error == EEXIST ? ENOTDIR : error);
 }
 
 absl::Status SyncDirectory(const std::string& path) {
   RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.fsync_directory"), path));
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY | O_DIRECTORY);
   if (!fd.is_open()) return FileError("open", path, errno);
   if (fsync(fd.get()) != 0) return FileError("sync", path, errno);
   return absl::OkStatus();

@@ -16,6 +16,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/reduction/float16.h"
 #include "common/status/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -260,12 +261,16 @@ std::vector<CheckpointCompanion> FindCompanions(
   std::vector<CheckpointCompanion> found;
   if (initial_parameters.empty()) return found;
   fs::path beside = absolute(initial_parameters);
-  std::error_code error;
-  if (!fs::is_directory(beside, error)) beside = beside.parent_path();
+  struct stat seen = {};
+  const auto is_there = [&seen](const fs::path& path) {
+    return ProcessFiles().Stat(path.string(), seen) == 0;
+  };
+  if (!is_there(beside) || !S_ISDIR(seen.st_mode))
+    beside = beside.parent_path();
   for (const char* const name :
        {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json"}) {
-    if (fs::exists(beside / name, error))
+    if (is_there(beside / name))
       found.push_back({name, (beside / name).string()});
   }
   return found;

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
+#include "common/status/annotate.h"
 
 namespace ringmaster {
 
@@ -13,6 +15,12 @@ absl::Status FileError(std::string_view action, const std::string& path,
       absl::StrCat("cannot ", absl::string_view(action.data(), action.size()),
                    " ", path, ": ", std::strerror(errno_value));
   switch (errno_value) {
+    case EXDEV: {
+      const bool reads = action == "open" || action == "read";
+      return Annotate(ProcessFiles().Refusal(
+                          path, reads ? FileAccess::kRead : FileAccess::kWrite),
+                      std::string("cannot ") + std::string(action));
+    }
     case ENOSPC:
     case EDQUOT:
     case EFBIG:

@@ -11,7 +11,9 @@ namespace ringmaster {
 
 // "cannot `action` `path`: what the system says".
 //   RESOURCE_EXHAUSTED   no space, over a quota or limit, no descriptor left
-//   PERMISSION_DENIED    not allowed, or a read-only file system
+//   PERMISSION_DENIED    not allowed, or a read-only file system; with IsOutsideRoots
+//                        for EXDEV, which is that of ProcessFiles
+//                        (common/files/file_roots.h)
 //   NOT_FOUND            no such file
 //   FAILED_PRECONDITION  the path cannot be that of such a file
 //   UNAVAILABLE          anything else: the disk fails (EIO), ...

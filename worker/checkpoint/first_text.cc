@@ -1,7 +1,6 @@
 #include "worker/checkpoint/first_text.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/files/sync_names.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
@@ -21,8 +21,8 @@ namespace ringmaster {
 namespace {
 
 absl::Status WriteNew(const std::string& path, const std::string& text) {
-  const UniqueFd fd(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const UniqueFd fd =
+      ProcessFiles().OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (!fd.is_open()) return FileError("create", path, errno);
   const ssize_t count = write(fd.get(), text.data(), text.size());
   // A write that is cut short sets no errno: the disk is full.
@@ -35,18 +35,19 @@ absl::Status WriteNew(const std::string& path, const std::string& text) {
 // Puts the file `own` at `path`, unless somebody was faster. An empty file there is
 // replaced by who holds its lock.
 absl::Status PutInPlace(const std::string& own, const std::string& path) {
-  if (link(own.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  if (ProcessFiles().Link(own, path) == 0) return absl::OkStatus();
   if (errno != EEXIST) return FileError("create", path, errno);
-  const UniqueFd present(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd present = ProcessFiles().OpenFile(path, O_RDONLY);
   if (!present.is_open()) return FileError("read", path, errno);
   (void)flock(present.get(), LOCK_EX);
   struct stat locked = {};
   struct stat named = {};
-  if (fstat(present.get(), &locked) != 0 || stat(path.c_str(), &named) != 0)
+  if (fstat(present.get(), &locked) != 0 ||
+      ProcessFiles().Stat(path, named) != 0)
     return FileError("read", path, errno);
   if (locked.st_ino != named.st_ino || named.st_size != 0)
     return absl::OkStatus();
-  return rename(own.c_str(), path.c_str()) == 0
+  return ProcessFiles().Rename(own, path) == 0
              ? absl::OkStatus()
              : FileError("create", path, errno);
 }
@@ -62,7 +63,7 @@ std::string OwnName(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFirstText(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY);
   if (!fd.is_open() && errno == ENOENT) return std::string();
   if (!fd.is_open()) return FileError("read", path, errno);
   std::string text(kMaxFirstTextBytes, '\0');
@@ -80,7 +81,7 @@ absl::StatusOr<std::string> KeepFirstText(
   absl::Status status = WriteNew(own, text);
   if (status.ok()) status = Annotate(when_durable(), path);
   if (status.ok()) status = PutInPlace(own, path);
-  unlink(own.c_str());
+  (void)ProcessFiles().Unlink(own);
   if (status.ok()) status = SyncDirectory(DirectoryOf(path));
   RETURN_IF_ERROR(status);
   ASSIGN_OR_RETURN(std::string kept, ReadFirstText(path));

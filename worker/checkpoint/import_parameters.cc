@@ -1,17 +1,18 @@
 #include "worker/checkpoint/import_parameters.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/files/file_roots.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
@@ -37,8 +38,8 @@ bool IsConstant(absl::string_view name) {
 }
 
 std::string FileOf(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error)
+  struct stat found = {};
+  return ProcessFiles().Stat(path, found) == 0 && S_ISDIR(found.st_mode)
              ? absl::StrCat(path, "/", kModelFile)
              : path;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/file_error.h"
 #include "xxhash.h"
@@ -32,8 +33,7 @@ InputFile::InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes,
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
                                           DiskProgress* progress) {
-  // Not blocking, so that a pipe without a writer is an error and no wait.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY);
   if (!fd.is_open()) return FileError("open", path, errno);
   struct stat status {};
   if (fstat(fd.get(), &status) != 0) return FileError("read", path, errno);

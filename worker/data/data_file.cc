@@ -10,12 +10,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
 
 namespace ringmaster {
 
 absl::Status FileError(const std::string& path, int error) {
+  if (error == EXDEV) return ProcessFiles().Refusal(path, FileAccess::kRead);
   const std::string message =
       absl::StrCat("cannot read ", path, ": ", std::strerror(error));
   switch (error) {
@@ -42,8 +44,7 @@ struct OpenFile {
 };
 
 absl::StatusOr<OpenFile> OpenRegularFile(const std::string& path) {
-  // Without O_NONBLOCK, opening a FIFO waits for its writer.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY);
   if (!fd.is_open()) return FileError(path, errno);
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return FileError(path, errno);

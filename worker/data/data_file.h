@@ -16,7 +16,8 @@ namespace ringmaster {
 
 // "cannot read PATH: why" for an errno.
 //   NOT_FOUND          nothing is there
-//   PERMISSION_DENIED  it may not be read
+//   PERMISSION_DENIED  it may not be read; with IsOutsideRoots for EXDEV, which is
+//                      that of ProcessFiles (common/files/file_roots.h)
 //   INVALID_ARGUMENT   anything else
 [[nodiscard]] absl::Status FileError(const std::string& path, int error);
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
 #include "worker/data/data_file.h"
@@ -33,8 +34,7 @@ absl::Status Refuse(const std::string& path, const std::string& why) {
 class ByteReader {
  public:
   static absl::StatusOr<ByteReader> Open(const std::string& path) {
-    // Without O_NONBLOCK, opening a FIFO waits for its writer.
-    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY);
     if (!fd.is_open()) return FileError(path, errno);
     struct stat status;
     if (fstat(fd.get(), &status) != 0) return FileError(path, errno);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
@@ -40,7 +41,7 @@ class FileJoiner {
   // INVALID_ARGUMENT once there are more than max_bytes; ABORTED once it was
   // cancelled.
   absl::Status Append(const fs::path& path) {
-    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const UniqueFd fd = ProcessFiles().OpenFile(path.string(), O_RDONLY);
     if (!fd.is_open()) return Error(path, errno);
     ContentHash hash;
     const size_t begin = bytes_.size();

@@ -1,14 +1,16 @@
 #include "worker/data/token_file_dataset.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "worker/data/list_files.h"
@@ -34,14 +36,21 @@ absl::StatusOr<std::vector<fs::path>> List(const char* field,
   return files;
 }
 
+// Returns true if both names are of one file. If one cannot be seen, opening it will tell.
+bool IsSame(const fs::path& a, const fs::path& b) {
+  struct stat of_a = {};
+  struct stat of_b = {};
+  return ProcessFiles().Stat(a.string(), of_a) == 0 &&
+         ProcessFiles().Stat(b.string(), of_b) == 0 &&
+         of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
 // Removes from `files` those that `others` has too, under whatever name.
 void RemoveSame(const std::vector<fs::path>& others,
                 std::vector<fs::path>& files) {
   const auto is_other = [&others](const fs::path& file) {
-    return std::any_of(others.begin(), others.end(), [&](const fs::path& o) {
-      std::error_code ignored;  // opening it will tell
-      return fs::equivalent(file, o, ignored);
-    });
+    return std::any_of(others.begin(), others.end(),
+                       [&](const fs::path& o) { return IsSame(file, o); });
   };
   files.erase(std::remove_if(files.begin(), files.end(), is_other),
               files.end());

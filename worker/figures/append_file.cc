@@ -8,11 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <system_error>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/sync_names.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -42,28 +43,34 @@ bool CopyStart(int from, int to, int64_t bytes) {
 
 // The file that `path` leads to, over links; it need not be there.
 std::string TargetOf(const std::string& path) {
-  std::error_code none;
   std::filesystem::path target = path;
   // As many as the kernel follows (path_resolution(7)).
   for (int links = 0; links < 40; ++links) {
-    const auto next = std::filesystem::read_symlink(target, none);
-    if (none) break;
-    target = target.parent_path() / next;
+    const std::optional<std::string> next =
+        ProcessFiles().ReadLink(target.string());
+    if (!next.has_value()) break;
+    target = target.parent_path() / *next;
   }
-  const std::filesystem::path known =
-      std::filesystem::weakly_canonical(target, none);
-  return none ? path : known.string();
+  const std::filesystem::path directory =
+      ProcessFiles().Canonical(DirectoryOf(target.string()));
+  return (directory / target.filename()).string();
 }
 
 }  // namespace
 
+absl::Status FiguresError(int error, FileAccess access, const std::string& path,
+                          const std::string& what) {
+  return error == EXDEV ? ProcessFiles().Refusal(path, access)
+                        : absl::ErrnoToStatus(error, what);
+}
+
 absl::StatusOr<AppendFile> AppendFile::Open(std::string path, int flags) {
-  UniqueFd fd(
-      open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, kFileMode));
+  UniqueFd fd =
+      ProcessFiles().OpenFile(path, O_WRONLY | O_APPEND | flags, kFileMode);
   struct stat existing {};
   if (!fd.is_open() || fstat(fd.get(), &existing) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("cannot open ", path, " to write"));
+    return FiguresError(errno, FileAccess::kWrite, path,
+                        absl::StrCat("cannot open ", path, " to write"));
   }
   return AppendFile(std::move(path), std::move(fd), existing.st_size);
 }
@@ -84,19 +91,20 @@ absl::StatusOr<AppendFile> AppendFile::TakeOver(const std::string& path,
                                                 int64_t keep_bytes) {
   const std::string old = TargetOf(path);
   const std::string next = absl::StrCat(old, ".next");
-  const UniqueFd from(open(old.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd from = ProcessFiles().OpenFile(old, O_RDONLY);
   struct stat existing {};
   if (!from.is_open() || fstat(from.get(), &existing) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    return FiguresError(errno, FileAccess::kRead, path,
+                        absl::StrCat("cannot read ", path));
   }
-  UniqueFd to(open(next.c_str(),
-                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                   existing.st_mode & 07777));
+  UniqueFd to = ProcessFiles().OpenFile(
+      next, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, existing.st_mode & 07777);
   if (!to.is_open() || !CopyStart(from.get(), to.get(), keep_bytes) ||
-      rename(next.c_str(), old.c_str()) != 0) {
+      ProcessFiles().Rename(next, old) != 0) {
     const int error = errno;
-    if (to.is_open()) unlink(next.c_str());
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot take over ", path));
+    if (to.is_open()) (void)ProcessFiles().Unlink(next);
+    return FiguresError(error, FileAccess::kWrite, path,
+                        absl::StrCat("cannot take over ", path));
   }
   return AppendFile(path, std::move(to), keep_bytes);
 }
@@ -145,11 +153,10 @@ absl::Status AppendFile::Rotate() {
     return absl::OkStatus();
   RETURN_IF_ERROR(CheckSoleWriter());
   const std::string target = TargetOf(path_);
-  if (rename(target.c_str(), RotatedName(path_).c_str()) != 0)
+  if (ProcessFiles().Rename(target, RotatedName(path_)) != 0)
     return GiveUp(errno);
-  UniqueFd next(open(target.c_str(),
-                     O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
-                     now.st_mode & 07777));
+  UniqueFd next = ProcessFiles().OpenFile(
+      target, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, now.st_mode & 07777);
   if (!next.is_open()) return GiveUp(errno);
   fd_ = std::move(next);
   size_bytes_ = 0;
@@ -161,9 +168,10 @@ absl::Status AppendFile::GiveUp(int error) {
   (void)!ftruncate(fd_.get(), size_bytes_);
   fd_.Reset();
   buffer_.clear();
-  return absl::ErrnoToStatus(
-      error, absl::StrCat("cannot write ", path_,
-                          ", so it gets no more figures; training goes on"));
+  return FiguresError(
+      error, FileAccess::kWrite, path_,
+      absl::StrCat("cannot write ", path_,
+                   ", so it gets no more figures; training goes on"));
 }
 
 }  // namespace ringmaster

@@ -19,15 +19,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/files/file_roots.h"
 #include "common/transport/unique_fd.h"
 
 namespace ringmaster {
 
+// "`what`: why" for the errno of an operation on the figures at `path`, with
+// absl::ErrnoToStatus's code; for EXDEV, which is that of ProcessFiles, its Refusal.
+[[nodiscard]] absl::Status FiguresError(int error, FileAccess access,
+                                        const std::string& path,
+                                        const std::string& what);
+
 class AppendFile {
  public:
   // Makes a new file; ALREADY_EXISTS if `path` is there. This and the errors
-  // below have the path and the system's words; the code is
-  // absl::ErrnoToStatus's.
+  // below are FiguresError's, with the path and the system's words.
   [[nodiscard]] static absl::StatusOr<AppendFile> Create(std::string path);
   // Opens the file at `path`, which is made if it is missing.
   [[nodiscard]] static absl::StatusOr<AppendFile> OpenOrCreate(

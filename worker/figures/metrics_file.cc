@@ -1,6 +1,8 @@
 #include "worker/figures/metrics_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,13 +10,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
+#include "common/transport/unique_fd.h"
 #include "nlohmann/json.hpp"
 
 namespace ringmaster {
@@ -121,10 +123,21 @@ void Sort(std::string_view line, int64_t resume_step, Story* story) {
 }
 
 absl::StatusOr<Story> ReadStory(const std::string& path, int64_t resume_step) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path.c_str(), "re"), &std::fclose);
+  const auto failure = [&path](int error) {
+    return FiguresError(error, FileAccess::kRead, path,
+                        absl::StrCat("cannot read ", path));
+  };
+  const UniqueFd fd = ProcessFiles().OpenFile(path, O_RDONLY);
+  if (!fd.is_open()) return failure(errno);
+  // The stream closes a descriptor of its own.
+  const int copy = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return failure(errno);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(copy, "r"),
+                                                             &std::fclose);
   if (file == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    const int error = errno;
+    close(copy);
+    return failure(error);
   }
   Story story;
   char* buffer = nullptr;
@@ -136,7 +149,7 @@ absl::StatusOr<Story> ReadStory(const std::string& path, int64_t resume_step) {
   const int error = errno;
   std::free(buffer);
   if (std::ferror(file.get()) != 0) {
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path));
+    return failure(error);
   }
   return story;
 }
@@ -144,7 +157,7 @@ absl::StatusOr<Story> ReadStory(const std::string& path, int64_t resume_step) {
 // A pipe or a device has no past, and reading it might never end.
 bool IsRegularFile(const std::string& path) {
   struct stat found {};
-  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+  return ProcessFiles().Stat(path, found) == 0 && S_ISREG(found.st_mode);
 }
 
 // Goes on in the rotated file, if there is one and nothing of `path` is kept;
@@ -155,14 +168,12 @@ absl::Status ContinueRotated(const std::string& path, int64_t resume_step,
   if (!IsRegularFile(rotated)) return absl::OkStatus();
   ASSIGN_OR_RETURN(Story before, ReadStory(rotated, resume_step));
   if (story->kept_bytes == 0 && story->kept_later.empty()) {
-    std::error_code error;
     // Its name without the ending is that of the file that `path` leads to.
-    std::filesystem::rename(
-        rotated,
-        rotated.substr(0, rotated.size() - AppendFile::kRotated.size()), error);
-    if (error) {
-      return absl::ErrnoToStatus(error.value(),
-                                 absl::StrCat("cannot continue ", rotated));
+    if (ProcessFiles().Rename(
+            rotated, rotated.substr(0, rotated.size() -
+                                           AppendFile::kRotated.size())) != 0) {
+      return FiguresError(errno, FileAccess::kWrite, rotated,
+                          absl::StrCat("cannot continue ", rotated));
     }
     before.removed_lines += story->removed_lines;
     *story = std::move(before);
@@ -185,9 +196,10 @@ absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
     ASSIGN_OR_RETURN(story, ReadStory(path, resume_step));
   }
   // A rotation that was cut short has left the rotated file alone.
-  std::error_code unknown;
-  if (IsRegularFile(path) ||
-      (!std::filesystem::exists(path, unknown) && !unknown)) {
+  struct stat found {};
+  const bool is_missing =
+      ProcessFiles().Stat(path, found) != 0 && errno == ENOENT;
+  if (is_missing || IsRegularFile(path)) {
     RETURN_IF_ERROR(ContinueRotated(path, resume_step, &story));
   }
   if (!IsRegularFile(path)) {

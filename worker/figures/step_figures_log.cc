@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <cerrno>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/file_roots.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
 
@@ -17,13 +17,13 @@ namespace {
 // More than this is written without waiting for the second to end: samples may
 // be long.
 constexpr size_t kMaxBufferedBytes = size_t{1} << 20;
+constexpr mode_t kDirectoryMode = 0777;  // less the umask
 
 absl::Status CreateDirectories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::ErrnoToStatus(
-      error.value(),
+  if (ProcessFiles().MakeDirectories(path, kDirectoryMode) == 0)
+    return absl::OkStatus();
+  return FiguresError(
+      errno, FileAccess::kWrite, path,
       absl::StrCat("cannot make the directory of the figures, ", path));
 }
 
