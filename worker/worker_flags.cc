@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/file_flags.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/socket_address.h"
@@ -221,6 +222,7 @@ absl::Status SettleDataPlane(WorkerFlags& flags, const HostPort& coordinator) {
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
   AddComputeFlags(set, flags);
+  AddFileFlags(set, flags.files);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
   AddMonitoringFlags("has a session with the coordinator", set,

@@ -11,6 +11,7 @@
 #include "common/config/flags.h"
 #include "common/config/port_range.h"
 #include "common/credentials/credentials.h"
+#include "common/files/file_roots.h"
 #include "common/program/program_flags.h"
 
 namespace ringmaster {
@@ -38,6 +39,7 @@ struct WorkerFlags {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration abort_timeout = absl::Seconds(30);
+  FileRoots::Directories files;  // that jobs may read and write
   CredentialsOptions credentials;
   std::string restart = "auto";
   int max_crashes = 5;

@@ -145,7 +145,7 @@ def start_cluster(machine):
     machine.environment.update(RINGMASTER_COORDINATOR="head:29400", RINGMASTER_INSECURE="true")
     machine.start_program("coordinator --listen=0.0.0.0:29400 --state_dir=/var/lib/ringmaster")
     for name in ("w0", "w1", "w2", "w3"):
-        machine.start_program(f"worker --device=cpu --name={name} --restart=always")
+        machine.start_program(f"worker --device=cpu --name={name} --restart=always --allow_write=.")
 
 
 def pid_of(machine, worker):

@@ -5,11 +5,12 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, binary, mount_namespaces_unavailable, processes_of_group, synthetic_job
+from tests.integration.cluster import Cluster, ROOTS, binary, mount_namespaces_unavailable, processes_of_group, synthetic_job
 
 USAGE = 2
 MISMATCH = 3
@@ -145,7 +146,8 @@ class BadInputTest(unittest.TestCase):
             cluster.await_job(again, "SUCCEEDED")
 
     def test_data_path_that_is_missing(self):
-        self.run_job_on_data("{text: {path: /no/such/data}}", UNREADABLE, "/no/such/data")
+        path = f"{tempfile.gettempdir()}/no/such/data"
+        self.run_job_on_data(f"{{text: {{path: {path}}}}}", UNREADABLE, path)
 
     def test_data_path_that_is_empty(self):
         with Cluster() as scratch:
@@ -165,7 +167,7 @@ class BadInputTest(unittest.TestCase):
             # A mount namespace shows the second worker other contents under the same path.
             cluster.spawn("worker-second", [
                 "unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(other), str(shared),
-                binary("worker"), f"--coordinator={cluster.address}", "--name=second"])
+                binary("worker"), f"--coordinator={cluster.address}", "--name=second"], env=ROOTS)
             job_id = cluster.submit(synthetic_job(workers_min=2, workers_max=2, data=f"{{text: {{path: {shared}}}}}"))
             job = cluster.await_job(job_id, "FAILED")
             self.assertEqual(int(job["exit_code"]), MISMATCH)

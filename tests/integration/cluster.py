@@ -31,6 +31,9 @@ _BINARIES = {
     "ringctl": "server/ctl/ringctl",
 }
 
+# What jobs may read and write unless a test says otherwise: temporary directories. A worker of another release ignores it.
+ROOTS = {"RINGMASTER_ALLOW_READ": tempfile.gettempdir(), "RINGMASTER_ALLOW_WRITE": tempfile.gettempdir()}
+
 # Long enough for a busy machine that runs sanitizer builds beside the test; a hang still ends.
 PATIENCE = 60.0
 
@@ -140,15 +143,17 @@ class Cluster:
         self.coordinator_host = host
         return process
 
-    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), prefix=(), restart="never", bin_dir=None):
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), prefix=(), restart="never", bin_dir=None,
+                     roots=ROOTS):
         """A process that ends stays away, so that a test sees what its end alone causes, unless `restart` says otherwise.
 
         `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside(). `prefix` is a
-        command that runs the worker's."""
+        command that runs the worker's. `roots` are variables that say what its jobs may read and write."""
         prefix = with_mount(mount) if mount else list(prefix)
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker", bin_dir), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
-            f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+            f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags],
+            host, {**roots, **(env or {})})
 
     def start_server(self, name, *flags, slots=1, host=None, env=None, restart="never", bin_dir=None):
         """A parameter server's process; one that ends stays away, unless `restart` says otherwise."""

@@ -124,8 +124,10 @@ class ImageTest(unittest.TestCase):
             os.environ["RINGMASTER_BIN_DIR"] = str(bin_dir)
             self.addCleanup(os.environ.pop, "RINGMASTER_BIN_DIR")
             cluster.start_coordinator(host=head, budget="5s")
+            # A container gets no variables.
+            roots = ("--allow_read=/usr/include/c++", f"--allow_write={cluster.directory}")
             for name, node in zip("ab", nodes):
-                cluster.start_worker(name, host=node)
+                cluster.start_worker(name, *roots, host=node)
             cluster.await_workers(2)
             job_file = shutil.copy("deploy/local/job.yaml", cluster.directory)
             job = cluster.query("submit", job_file, f"--set=train.steps={STEPS}", "--set=workers.max=2",
@@ -134,7 +136,7 @@ class ImageTest(unittest.TestCase):
             before = pids_of(cluster.job(job))
             self.assertEqual(set(before), {"a", "b"})
             os.kill(before["b"], signal.SIGKILL)
-            cluster.start_worker("c", host=nodes[2])
+            cluster.start_worker("c", *roots, host=nodes[2])
             cluster.await_that("the replacement trains", lambda: "c" in pids_of(cluster.job(job)))
             after = pids_of(cluster.job(job))
             self.assertEqual(after["a"], before["a"], "the survivor has another process")

@@ -17,7 +17,7 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, full_tools_unavailable, synthetic_job
+from tests.integration.cluster import PATIENCE, ROOTS, full_tools_unavailable, synthetic_job
 
 SCRIPT = "deploy/slurm/train.sbatch"
 NODE = socket.gethostname()
@@ -64,7 +64,7 @@ class Slurm:
         configuration = directory / "slurm.conf"
         configuration.write_text(CONFIGURATION.format(
             node=NODE, directory=directory, controller_port=free_port(), node_port=free_port()))
-        self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
+        self.environment = {**os.environ, **ROOTS, "SLURM_CONF": str(configuration)}
         self.daemons = [subprocess.Popen([shutil.which(name, path="/usr/sbin:/sbin"), "-D"], env=self.environment,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                         for name in ("slurmctld", "slurmd")]
@@ -189,7 +189,8 @@ class SlurmTest(unittest.TestCase):
         for arguments, code, text in [((self.directory / "none.yaml",), 2, "none.yaml"),
                                       ((self.job_file(steps=-1),), 2, "steps"),
                                       ((), 2, "no job file"),
-                                      ((self.job_file(data="{text: {path: /nowhere}}"),), 5, "/nowhere")]:
+                                      ((self.job_file(data="{text: {path: /nowhere}}"),), 2, "--allow_read"),
+                                      ((self.job_file(data=f"{{text: {{path: {self.directory}/nowhere}}}}"),), 5, "/nowhere")]:
             with self.subTest(arguments=arguments):
                 batch = self.batch(*arguments)
                 self.assertEqual(batch.await_end(), ("FAILED", code), batch.output())

@@ -91,7 +91,7 @@ class TrainingTest(unittest.TestCase):
             pool = cluster.start_worker("pool")
             two = cluster.start_worker("two", "--jobs=2")
             cluster.run_job(synthetic_job("good", steps=10, workers_min=2, workers_max=2))
-            cluster.run_job(synthetic_job("bad", workers_min=2, workers_max=2, data="{text: {path: /nowhere}}"), "FAILED")
+            cluster.run_job(synthetic_job("bad", workers_min=2, workers_max=2, data=f"{{text: {{path: {cluster.directory}/nowhere}}}}"), "FAILED")
             self.assertEqual(two.wait(), 5)
             pool.signal(signal.SIGTERM)
             self.assertEqual(pool.wait(), 143)

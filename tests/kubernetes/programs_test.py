@@ -19,6 +19,8 @@ from tests.integration.cluster import (Cluster, Hosts, binary, mount_namespaces_
 from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, load
 
 SUCCEEDED, FAILED = "SUCCEEDED", "FAILED"
+# Debian's texts, in the place of those in the image.
+LICENSES = "/usr/share/common-licenses"
 
 
 class FlagsTest(unittest.TestCase):
@@ -61,7 +63,7 @@ class Pods:
         self.hosts_file = cluster.directory / "hosts"
         self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n")
         # The cluster's directories, and those in their place.
-        self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume"}
+        self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume", "/opt/ringmaster/licenses": LICENSES}
         (cluster.directory / "volume").mkdir()
         cluster.directory.chmod(0o755)
         # Where a user without rights can run them.
@@ -226,12 +228,12 @@ class PodsTest(unittest.TestCase):
     def await_step(self, cluster, job, step):
         cluster.await_that(f"{job} at step {step}", lambda: step_of(self.job(cluster, job)) >= step)
 
-    def submit(self, cluster, *flags, data="/usr/share/common-licenses"):
+    def submit(self, cluster, *flags, data=LICENSES):
         text = (DIRECTORY / "job.yaml").read_text()
         self.assertIn("/opt/ringmaster/licenses", text)
         self.assertNotEqual(text, self.pods.local(text))
         result = self.ringctl(cluster, "submit", *flags, "-",
-                              stdin=self.pods.local(text).replace("/opt/ringmaster/licenses", data))
+                              stdin=self.pods.local(text.replace("/opt/ringmaster/licenses", data)))
         self.assertEqual(result.returncode, 0, result.stderr)
         return "first-1"
 
@@ -294,7 +296,7 @@ class PodsTest(unittest.TestCase):
     def test_a_job_that_cannot_succeed_fails_the_run(self):
         with Hosts(3) as hosts, Cluster() as cluster:
             run = self.start(cluster, hosts)
-            job = self.submit(cluster, data="/nonexistent")
+            job = self.submit(cluster, data=f"{LICENSES}/nonexistent")
             self.assertEqual(run.await_state(timeout=60), FAILED)
             self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_FAILED")
             self.assertEqual((run.codes[0], run.failures), (5, 0))

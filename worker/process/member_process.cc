@@ -21,6 +21,7 @@
 #include "common/clock/clock.h"
 #include "common/config/version.h"
 #include "common/fail_point/fail_point.h"
+#include "common/files/file_roots.h"
 #include "common/logging/logging.h"
 #include "common/plan/collective_costs.h"
 #include "common/program/health.h"
@@ -296,6 +297,10 @@ absl::StatusOr<ExitCode> Run(const MemberProgram& program, WorkerFlags& flags,
                              std::optional<int> slot, int argc, char** argv) {
   const ServiceManager service = ServiceManager::FromEnvironment();
   RETURN_IF_ERROR(SettleWorkerFlags(flags));
+  // Before there are threads. A parameter server has no such flags: it opens nothing that
+  // a job names.
+  ASSIGN_OR_RETURN(FileRoots files, FileRoots::Open(flags.files));
+  LimitProcessFiles(std::move(files));
   if (slot.has_value()) return RunSlot(program, flags, *slot, service);
   RETURN_IF_ERROR(FollowParent(flags.program));
   if (NeedsSupervisor(flags))

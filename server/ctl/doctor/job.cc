@@ -21,6 +21,11 @@ Advice AdviceOn(const std::string& part) {
       {"memory",
        {"workers of this host refuse the job, or are killed",
         "take a smaller model or micro_batch, or fewer slots on this host"}},
+      {"files",
+       {"the job ends before its first step",
+        "start the workers with the flag, or name files beneath the "
+        "directories "
+        "that they have"}},
       {"data",
        {"workers of this host leave the job out, or end it",
         "bring the data to the same path on every worker's host, readable for "

@@ -123,6 +123,8 @@ absl::Status LocalCluster::StartMembers(
 absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
   std::vector<std::string> arguments = options_.worker_arguments;
   arguments.push_back(absl::StrCat("--threads=", options_.worker_threads));
+  // The jobs are those of the user whose processes these are.
+  arguments.insert(arguments.end(), {"--allow_read=/", "--allow_write=/"});
   if (options_.are_workers_slots)
     arguments.push_back(absl::StrCat("--slots=", std::exchange(count, 1)));
   return StartMembers("worker", options_.worker_binary, address, count,

@@ -79,7 +79,7 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
     ASSERT_TRUE(cluster.Check(true).ok());
   EXPECT_THAT(Log("worker-1"),
               Contains("--coordinator=127.0.0.1:77 --name=worker-1 --threads=3 "
-                       "--restart=always"));
+                       "--allow_read=/ --allow_write=/ --restart=always"));
   EXPECT_EQ(cluster.LogOf("worker-1"), (dir_ / "worker-1.log").string());
   EXPECT_EQ(cluster.LogOf("worker-10"), "");
   cluster.Stop();
@@ -101,7 +101,8 @@ TEST_F(LocalClusterTest, StartsWorkersAsSlotsOfOneProgram) {
   while (Log("worker-0").empty()) ASSERT_TRUE(cluster.Check(true).ok());
   EXPECT_THAT(Log("worker-0"),
               Contains("--coordinator=127.0.0.1:77 --name=worker-0 "
-                       "--device=cuda --threads=3 --slots=4 --restart=always"));
+                       "--device=cuda --threads=3 --allow_read=/ --allow_write=/ "
+                       "--slots=4 --restart=always"));
   EXPECT_EQ(cluster.LogOf("worker-1"), "");
 }
 

@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/flags.h"
+#include "common/files/file_flags.h"
+#include "common/files/file_roots.h"
 #include "common/machine/memory_limits.h"
 #include "common/plan/plan.h"
 #include "common/status/exit_code.h"
@@ -21,6 +23,7 @@
 #include "worker/nn/model_registry.h"
 #include "worker/train/output/text_sampler.h"
 #include "worker/train/state/job_inputs.h"
+#include "worker/train/state/job_paths.h"
 #include "worker/train/state/memory_check.h"
 #include "worker/train/state/program_config.h"
 
@@ -147,6 +150,9 @@ std::vector<PartCheck> CheckJob(const v1::TrainProgram& program,
       ParseProgram(program, options.has_accelerator ? Precision::kBFloat16
                                                     : Precision::kFloat32);
   if (!config.ok()) return {Part("job", config.status())};
+  if (const absl::Status status = CheckPaths(config->program, ProcessFiles());
+      !status.ok())
+    return {Part("files", status)};
   ThreadPool pool(1);
   const absl::StatusOr<Outline> outline = OutlineOf(*config, pool);
   if (!outline.ok()) return {Part("job", outline.status())};
@@ -174,9 +180,13 @@ int CheckCommand(int argc, char** argv) {
           &options.ranks_on_host);
   set.Add({.name = "on_gpu", .help = "They compute on GPUs."},
           &options.has_accelerator);
+  FileRoots::Directories directories = {.read = {"/"}, .write = {"/"}};
+  AddFileFlags(set, directories);
   if (const auto code = set.ParseCommandLine(argc, argv); code.has_value())
     return static_cast<int>(*code);
-  const absl::Status status = RunCheck(options);
+  absl::StatusOr<FileRoots> files = FileRoots::Open(directories);
+  if (files.ok()) LimitProcessFiles(*std::move(files));
+  const absl::Status status = files.ok() ? RunCheck(options) : files.status();
   if (status.ok()) return static_cast<int>(ExitCode::kDone);
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return static_cast<int>(ExitCodeOf(status));

@@ -25,7 +25,8 @@ struct JobCheckOptions {
   bool has_accelerator = false;
 };
 
-// Reads all data and all files that the job names; "data", "memory", and, where
+// Reads all data and all files that the job names, as far as ProcessFiles allows:
+// "files" if it refuses one, else "data", "memory", and, where
 // the job has them, "initial parameters" and "sample". The memory that an
 // activation takes is known only once it is allocated.
 [[nodiscard]] std::vector<PartCheck> CheckJob(const v1::TrainProgram& program,

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/files/file_roots.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "worker/checkpoint/import_parameters.h"
@@ -11,8 +12,11 @@
 namespace ringmaster {
 namespace {
 
-absl::Status AsDataError(absl::Status status) {
-  return WithExitCode(std::move(status), ExitCode::kUnreadable);
+// A refusal of this process's roots keeps its own exit code.
+absl::Status AsDataError(absl::Status status, const absl::Status& cause) {
+  return WithExitCode(std::move(status), IsOutsideRoots(cause)
+                                             ? ExitCode::kUsage
+                                             : ExitCode::kUnreadable);
 }
 
 }  // namespace
@@ -26,9 +30,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
       CreateDataset(data, cancel);
   if (dataset.ok() || absl::IsAborted(dataset.status())) return dataset;
-  return AsDataError(absl::Status(
-      dataset.status().code(),
-      InJobFields(std::string(dataset.status().message()), data.kind)));
+  return AsDataError(
+      absl::Status(
+          dataset.status().code(),
+          InJobFields(std::string(dataset.status().message()), data.kind)),
+      dataset.status());
 }
 
 absl::Status ReadInitialParameters(const ProgramConfig& config,
@@ -38,7 +44,8 @@ absl::Status ReadInitialParameters(const ProgramConfig& config,
       ImportParameters(config.program.initial_parameters(), plan, parameters);
   return imported.ok()
              ? imported
-             : AsDataError(Annotate(imported, "train.initial_parameters"));
+             : AsDataError(Annotate(imported, "train.initial_parameters"),
+                           imported);
 }
 
 }  // namespace ringmaster

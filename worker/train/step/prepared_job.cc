@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/files/file_roots.h"
 #include "common/plan/partition.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/directory_identity.h"
 #include "worker/checkpoint/directory_owner.h"
+#include "worker/train/state/job_paths.h"
 #include "worker/train/state/program_config.h"
 
 namespace ringmaster {
@@ -34,8 +36,10 @@ absl::Status CheckFiles(const v1::TrainProgram& program,
   const auto refuse = [](const absl::Status& status, ExitCode code) {
     return WithExitCode(Annotate(status, "train.checkpoint.directory"), code);
   };
-  if (const absl::Status status = CheckWritable(directory); !status.ok())
-    return refuse(status, ExitCode::kUnreadable);
+  if (const absl::Status status = CheckWritable(directory); !status.ok()) {
+    return refuse(status, IsOutsideRoots(status) ? ExitCode::kUsage
+                                                 : ExitCode::kUnreadable);
+  }
   const absl::Status claimed = ClaimDirectory(directory, assignment.job_id);
   // The job names another's directory, which it must correct.
   return refuse(claimed, absl::IsFailedPrecondition(claimed)
@@ -53,6 +57,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
                    ParseProgram(program, options.accelerator == nullptr
                                              ? Precision::kFloat32
                                              : Precision::kBFloat16));
+  RETURN_IF_ERROR(CheckPaths(config.program, ProcessFiles()));
   RETURN_IF_ERROR(CheckFiles(config.program, assignment));
   TrainingState::Options state_options;
   state_options.threads = options.threads;
