@@ -2,8 +2,6 @@
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
 
 #include <map>
 #include <memory>
@@ -35,16 +33,6 @@ absl::Status CheckFlags(const CredentialsOptions& options) {
         "--tls_key_file; give one or the other");
   }
   return absl::OkStatus();
-}
-
-// gRPC looks at the files' times this often.
-constexpr unsigned kWatchSeconds = 1;
-
-std::shared_ptr<grpc::experimental::CertificateProviderInterface> Watch(
-    const CredentialsOptions& options) {
-  return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      options.tls_key_file, options.tls_cert_file, options.tls_ca_file,
-      kWatchSeconds);
 }
 
 // Adds the token to a call (RFC 6750, section 2.1).
@@ -93,21 +81,21 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     return absl::InvalidArgumentError(
         "--tls_ca_file needs --tls_cert_file and --tls_key_file as well");
   }
-  RETURN_IF_ERROR(CheckTlsFiles(options));
+  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
   if (options.tls_ca_file.empty() && !options.takes_tokens) {
     return absl::InvalidArgumentError(
         "TLS without --tls_ca_file would let in everybody: give it, so that "
         "clients need a certificate, or an --access_file with tokens");
   }
-  grpc::experimental::TlsServerCredentialsOptions tls(Watch(options));
-  tls.watch_identity_key_cert_pairs();
-  if (!options.tls_ca_file.empty()) tls.watch_root_certs();
-  tls.set_cert_request_type(
+  grpc::SslServerCredentialsOptions ssl(
       options.tls_ca_file.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
       : options.takes_tokens
           ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
           : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  return grpc::experimental::TlsServerCredentials(tls);
+  ssl.pem_root_certs = std::move(files.ca);
+  ssl.pem_key_cert_pairs.push_back(
+      {std::move(files.key), std::move(files.certificate)});
+  return grpc::SslServerCredentials(ssl);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
@@ -124,13 +112,13 @@ MakeChannelCredentials(const CredentialsOptions& options,
         "--tls_ca_file (and --tls_cert_file and --tls_key_file)"));
     return grpc::InsecureChannelCredentials();
   }
-  RETURN_IF_ERROR(CheckTlsFiles(options));
-  grpc::experimental::TlsChannelCredentialsOptions tls;
-  tls.set_certificate_provider(Watch(options));
-  if (!options.tls_ca_file.empty()) tls.watch_root_certs();
-  if (!options.tls_cert_file.empty()) tls.watch_identity_key_cert_pairs();
+  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
+  grpc::SslCredentialsOptions ssl;
+  ssl.pem_root_certs = std::move(files.ca);
+  ssl.pem_private_key = std::move(files.key);
+  ssl.pem_cert_chain = std::move(files.certificate);
   std::shared_ptr<grpc::ChannelCredentials> credentials =
-      grpc::experimental::TlsCredentials(tls);
+      grpc::SslCredentials(ssl);
   if (options.token_file.empty()) return credentials;
   RETURN_IF_ERROR(ReadToken(options.token_file).status());
   return grpc::CompositeChannelCredentials(

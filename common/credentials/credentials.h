@@ -9,8 +9,7 @@
 //   none given, loopback address       clear text
 //   none given, another address        refused, unless `insecure` is set
 //
-// The files are read again when they change: connections that are made later have
-// the new certificates. A file that is wrong then changes nothing.
+// The files of TLS are read once.
 //
 // Thread-safe.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_CREDENTIALS_H_

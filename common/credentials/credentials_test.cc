@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -181,34 +180,6 @@ TEST_F(TlsTest, AClientRefusesAServerOfAnotherAuthority) {
                                      .tls_key_file = stranger_.key,
                                      .takes_tokens = true};
   EXPECT_FALSE(CanConnect(server, {.tls_ca_file = ours_.ca_file()}));
-}
-
-// Connections that come later have the new certificates.
-TEST_F(TlsTest, FilesThatChangeAreReadAgain) {
-  const CredentialsOptions server = {.tls_ca_file = ours_.ca_file(),
-                                     .tls_cert_file = server_.certificate,
-                                     .tls_key_file = server_.key};
-  const Served served(server);
-  const CredentialsOptions client = {.tls_ca_file = ours_.ca_file(),
-                                     .tls_cert_file = worker_.certificate,
-                                     .tls_key_file = worker_.key};
-  ASSERT_TRUE(served.Accepts(client));
-  const CredentialsOptions stranger = {.tls_ca_file = theirs_.ca_file(),
-                                       .tls_cert_file = stranger_.certificate,
-                                       .tls_key_file = stranger_.key};
-  EXPECT_FALSE(served.Accepts(stranger));
-  // Another authority takes over, with its server's certificate.
-  const TestCertificates::Files replacement = theirs_.Issue("server");
-  std::filesystem::rename(replacement.key, server_.key);
-  std::filesystem::rename(replacement.certificate, server_.certificate);
-  std::filesystem::copy_file(theirs_.ca_file(), ours_.ca_file(),
-                             std::filesystem::copy_options::overwrite_existing);
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  bool accepts = false;
-  while (!accepts && std::chrono::steady_clock::now() < deadline)
-    accepts = served.Accepts(stranger);
-  EXPECT_TRUE(accepts);
 }
 
 TEST_F(TlsTest, ACertificateThatIsNotValidNowIsRefused) {

@@ -21,13 +21,6 @@ using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
-// PEM texts; "" where the flag is not given.
-struct TlsFiles {
-  std::string ca;
-  std::string certificate;
-  std::string key;
-};
-
 absl::Status WrongFile(std::string_view flag, const std::string& path,
                        std::string_view why) {
   return absl::InvalidArgumentError(
@@ -112,7 +105,7 @@ absl::Status CheckFiles(const CredentialsOptions& options,
 
 }  // namespace
 
-absl::Status CheckTlsFiles(const CredentialsOptions& options) {
+absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError(
         options.tls_key_file.empty()
@@ -126,7 +119,8 @@ absl::Status CheckTlsFiles(const CredentialsOptions& options) {
   ASSIGN_OR_RETURN(files.key, ReadFile("--tls_key_file", options.tls_key_file));
   const absl::Status checked = CheckFiles(options, files);
   ERR_clear_error();  // OpenSSL's queue, which gRPC would report as its own.
-  return checked;
+  RETURN_IF_ERROR(checked);
+  return files;
 }
 
 }  // namespace ringmaster

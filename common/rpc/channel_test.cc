@@ -84,9 +84,10 @@ TEST(ChannelTest, ClientReachesServer) {
 TEST(ChannelTest, AnAddressOfACertifiedNameIsAccepted) {
   const TestCertificates authority(testing::TempDir(), "channel");
   const TestCertificates::Files files = authority.Issue("server");
-  const auto server = MakeServerCredentials(
-      {.tls_cert_file = files.certificate, .tls_key_file = files.key},
-      "127.0.0.2:0");
+  const auto server = MakeServerCredentials({.tls_cert_file = files.certificate,
+                                             .tls_key_file = files.key,
+                                             .takes_tokens = true},
+                                            "127.0.0.2:0");
   ASSERT_TRUE(server.ok()) << server.status();
   const auto client = MakeChannelCredentials(
       {.tls_ca_file = authority.ca_file()}, "127.0.0.2:0");

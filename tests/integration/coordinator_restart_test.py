@@ -277,8 +277,8 @@ class CoordinatorRestartTest(unittest.TestCase):
             self.assertEqual(sorted(job["id"] for job in cluster.query("status")["jobs"]), ids)
 
     def test_a_disk_that_hangs_stops_decisions_and_no_steps(self):
-        # The first two records are the job and its generation.
-        with RestartingCluster("journal.append=hang@3") as cluster:
+        # The first three records are the job, its generation, and who asked for it.
+        with RestartingCluster("journal.append=hang@4") as cluster:
             cluster.tend()
             cluster.start_worker("a", slots=2)
             job_id = cluster.submit(job_text(steps=1_000_000, workers_min=1, workers_max=2))

@@ -137,9 +137,16 @@ absl::StatusOr<std::optional<AccessRules>> AccessFileWatch::Poll() {
         " ", status.st_ctim.tv_sec, ".", status.st_ctim.tv_nsec);
     owner_ = status.st_uid;
   }
-  if (std::exchange(version_, version) == version) return std::nullopt;
-  ASSIGN_OR_RETURN(AccessRules rules, AccessRules::Read(path_));
-  return std::optional<AccessRules>(std::move(rules));
+  if (version_ == version) return std::nullopt;
+  absl::StatusOr<AccessRules> rules = AccessRules::Read(path_);
+  if (!rules.ok()) {
+    // Once for each change, but it is tried again: the disk may have been at fault.
+    if (std::exchange(refused_version_, version) == version)
+      return std::nullopt;
+    return rules.status();
+  }
+  version_ = version;
+  return std::optional<AccessRules>(*std::move(rules));
 }
 
 std::string AccessFileWatch::owner() const {

@@ -67,6 +67,8 @@ class AccessFileWatch {
   const std::string path_;
   // Of the file that was read last: its device, number, size and times.
   std::string version_;
+  // The same of the last one that was refused.
+  std::string refused_version_;
   uint32_t owner_ = 0;
 };
 

@@ -114,9 +114,14 @@ absl::StatusOr<v1::ListAuditResponse> ListAudit(
   const int64_t count = static_cast<int64_t>(state.audit.size());
   const int64_t end = std::min(count, std::min(start, count) + size);
   v1::ListAuditResponse response;
-  for (int64_t i = start; i < end; ++i)
-    *response.add_entries() = AuditEntryProto(state.audit[count - 1 - i]);
-  if (end < count) response.set_next_page_token(absl::StrCat(end));
+  size_t bytes = 0;
+  int64_t at = start;
+  while (at < end && bytes < kMaxPageBytes) {
+    v1::AuditEntry& entry = *response.add_entries();
+    entry = AuditEntryProto(state.audit[count - 1 - at++]);
+    bytes += entry.ByteSizeLong();
+  }
+  if (at < count) response.set_next_page_token(absl::StrCat(at));
   return response;
 }
 

@@ -307,11 +307,16 @@ void CoordinatorRuntime::Perform(CloseSession& action) {
 }
 
 void CoordinatorRuntime::Perform(Persist& action) {
-  if (const auto* const entry = std::get_if<AuditedRecord>(&action.record)) {
-    (void)log_executor_.Post([entry = *entry] { LogAudit(entry); });
+  std::optional<AuditedRecord> entry;
+  if (const auto* const audited = std::get_if<AuditedRecord>(&action.record)) {
+    entry = *audited;
   }
-  journal_->Append(std::move(action.record), [this, token = action.token](
+  journal_->Append(std::move(action.record), [this, token = action.token,
+                                              entry = std::move(entry)](
                                                  const absl::Status& status) {
+    if (status.ok() && entry.has_value()) {
+      (void)log_executor_.Post([entry = *entry] { LogAudit(entry); });
+    }
     EventBody answer =
         status.ok()
             ? EventBody(Persisted{.token = token})

@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
@@ -193,6 +194,8 @@ absl::StatusOr<v1::ListJobsResponse> Client::AllJobs() {
 absl::StatusOr<v1::ListAuditResponse> Client::ListAudit(int64_t entries) {
   v1::ListAuditResponse all;
   v1::ListAuditRequest request;
+  // The coordinator bounds it.
+  request.set_page_size(static_cast<int>(std::min<int64_t>(entries, 1000)));
   while (true) {
     v1::ListAuditResponse page;
     RETURN_IF_ERROR(Call(&Connection::status,

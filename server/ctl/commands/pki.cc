@@ -4,11 +4,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/config/read_file.h"
 #include "common/credentials/authority.h"
 #include "common/files/new_file.h"
@@ -32,6 +34,8 @@ constexpr int64_t kAuthorityDays = 3650;
 constexpr int64_t kCertificateDays = 90;
 // Clocks of other machines may be this far behind.
 constexpr absl::Duration kClockSkew = absl::Minutes(5);
+// RFC 5280, appendix A.1 (ub-common-name).
+constexpr size_t kMaxCommonName = 64;
 constexpr mode_t kPrivate = 0600;
 constexpr mode_t kPublic = 0644;
 // A certificate that no caller has: it answers for its hosts, and opens nothing.
@@ -77,6 +81,12 @@ absl::Status CheckName(const std::string& name) {
       "and not be ca"));
 }
 
+// "worker,submitter": what one certificate may have. A coordinator's is no caller's.
+struct Roles {
+  std::vector<std::string> of_callers;
+  bool is_coordinator = false;
+};
+
 absl::Status CheckRole(const std::string& role) {
   if (coordinator::RoleOfName(role).has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -84,8 +94,34 @@ absl::Status CheckRole(const std::string& role) {
                    coordinator::RoleNames()));
 }
 
+absl::StatusOr<Roles> RolesOf(const std::string& text) {
+  Roles roles;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::string role(part);
+    if (role == kCoordinatorRole) {
+      roles.is_coordinator = true;
+      continue;
+    }
+    if (const absl::Status status = CheckRole(role); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(status.message(), ", or coordinator"));
+    }
+    roles.of_callers.push_back(role);
+  }
+  return roles;
+}
+
 absl::Duration LifetimeOf(const PkiOptions& options, int64_t otherwise) {
   return absl::Hours(24) * (options.days > 0 ? options.days : otherwise);
+}
+
+// Nothing is replaced: what has been given out would not be valid any more.
+absl::Status IsNew(const absl::Status& status, const NewFile& file) {
+  if (!absl::IsAlreadyExists(status)) return status;
+  return absl::AlreadyExistsError(
+      absl::StrCat(file.path(),
+                   " is there already; ringctl pki renew keeps its key, or "
+                   "remove it first"));
 }
 
 // The key first: a certificate that is there has its key.
@@ -93,9 +129,9 @@ absl::Status WriteBoth(const std::string& base, const CertificateAndKey& pem) {
   NewFile key(absl::StrCat(base, ".key"), /*may_replace=*/false, kPrivate);
   NewFile certificate(absl::StrCat(base, ".pem"), /*may_replace=*/false,
                       kPublic);
-  RETURN_IF_ERROR(certificate.Check());
-  RETURN_IF_ERROR(key.Write(pem.key));
-  return certificate.Write(pem.certificate);
+  RETURN_IF_ERROR(IsNew(certificate.Check(), certificate));
+  RETURN_IF_ERROR(IsNew(key.Write(pem.key), key));
+  return IsNew(certificate.Write(pem.certificate), certificate);
 }
 
 void Print(const Json& json, const std::string& text, OutputFormat format,
@@ -131,14 +167,12 @@ absl::StatusOr<int> Init(const PkiOptions& options, absl::Time now,
 absl::StatusOr<int> Issue(const PkiOptions& options, absl::Time now,
                           OutputFormat format, Console& console) {
   RETURN_IF_ERROR(CheckName(options.name));
-  const bool is_coordinator = options.role == kCoordinatorRole;
-  if (!is_coordinator) {
-    if (const absl::Status status = CheckRole(options.role); !status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(status.message(), ", or coordinator"));
-    }
+  if (options.name.size() > kMaxCommonName) {
+    return absl::InvalidArgumentError(
+        "NAME: a certificate's has at most 64 characters");
   }
-  if (is_coordinator && options.hosts.empty()) {
+  ASSIGN_OR_RETURN(Roles roles, RolesOf(options.role));
+  if (roles.is_coordinator && options.hosts.empty()) {
     return absl::InvalidArgumentError(
         "--hosts: a coordinator's certificate needs the names and addresses "
         "under which it is reached");
@@ -147,10 +181,10 @@ absl::StatusOr<int> Issue(const PkiOptions& options, absl::Time now,
                    LoadAuthority(options));
   CertificateRequest request = {
       .name = options.name,
+      .roles = std::move(roles.of_callers),
       .hosts = options.hosts,
       .begin = now - kClockSkew,
       .end = now + LifetimeOf(options, kCertificateDays)};
-  if (!is_coordinator) request.roles = {options.role};
   ASSIGN_OR_RETURN(const CertificateAndKey pem, authority.Issue(request));
   const std::string base = PathOf(options, options.name);
   RETURN_IF_ERROR(WriteBoth(base, pem));
@@ -179,11 +213,12 @@ absl::StatusOr<int> Renew(const PkiOptions& options, absl::Time now,
   if (!renewed.ok()) return Annotate(renewed.status(), path);
   NewFile file(path, /*may_replace=*/true, kPublic);
   RETURN_IF_ERROR(file.Write(*renewed));
-  Print({{"certificate", path}},
-        absl::StrCat("renewed ", Printable(path),
-                     ", for the same key; programs that use it notice by "
-                     "themselves\n"),
-        format, console);
+  Print(
+      {{"certificate", path}},
+      absl::StrCat("renewed ", Printable(path),
+                   ", for the same key; programs that use it read it when they "
+                   "start\n"),
+      format, console);
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -195,7 +230,7 @@ absl::StatusOr<int> MakeToken(const PkiOptions& options, OutputFormat format,
   const std::string token = absl::WebSafeBase64Escape(RandomBytes(kKeyBytes));
   const std::string digest = absl::BytesToHexString(Sha256(token));
   NewFile file(options.token_file, /*may_replace=*/false, kPrivate);
-  RETURN_IF_ERROR(file.Write(token + "\n"));
+  RETURN_IF_ERROR(IsNew(file.Write(token + "\n"), file));
   Print({{"token_file", options.token_file},
          {"name", options.name},
          {"role", options.role},
@@ -241,7 +276,7 @@ void AddPkiCommand(FlagSet& flags, PkiOptions& options) {
       add("issue", "Issues a certificate: DIR/NAME.pem and DIR/NAME.key.");
   add_who(issue,
           "viewer, submitter, operator, worker, server, or coordinator for the "
-          "coordinator itself.");
+          "coordinator itself; several are separated by commas.");
   issue.Add({.name = "hosts",
              .unit = "HOST",
              .help = "A DNS name or address under which its holder is reached; "

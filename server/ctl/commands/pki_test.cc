@@ -77,7 +77,9 @@ TEST_F(PkiTest, ReplacesNothing) {
   ASSERT_EQ(Run({"issue", directory_, "worker", "a"}).code, 0);
   const Outcome again = Run({"issue", directory_, "operator", "a"});
   EXPECT_NE(again.code, 0);
-  EXPECT_THAT(again.error, HasSubstr(directory_ + "/a."));
+  EXPECT_EQ(again.error, "error: " + directory_ +
+                             "/a.pem is there already; ringctl pki renew keeps "
+                             "its key, or remove it first\n");
 }
 
 TEST_F(PkiTest, ATokenAndItsEntryBelongTogether) {
@@ -116,6 +118,12 @@ TEST_F(PkiTest, SaysWhatIsWrong) {
   EXPECT_THAT(
       ErrorOf({"issue", directory_, "coordinator", "head", "--hosts", "a,b"}),
       HasSubstr("\"a,b\" is neither an address nor a DNS name"));
+  EXPECT_THAT(ErrorOf({"issue", directory_, "worker", std::string(65, 'a')}),
+              HasSubstr("at most 64 characters"));
+  EXPECT_EQ(Run({"issue", directory_, "coordinator,worker,submitter", "node",
+                 "--hosts", "node"})
+                .code,
+            0);
   EXPECT_THAT(ErrorOf({"renew", directory_, "nobody"}),
               HasSubstr("nobody.pem: No such file"));
   EXPECT_THAT(ErrorOf({"init", "/proc/no"}), HasSubstr("/proc/no: "));

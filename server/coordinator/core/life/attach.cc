@@ -168,6 +168,8 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
 
 void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
                const HelloReceived& hello) {
+  // A journal of an earlier release did not have it.
+  member.identity.resume_key_hash = hello.resume_key_hash;
   if (worker.state == v1::WORKER_STATE_DETACHED) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }

@@ -24,6 +24,13 @@ namespace {
 // OK if `submit` asks for the job that its request_id has made already.
 absl::Status IsRepeated(const SubmitRequested& submit, const JobTerms& made,
                         const std::string& id) {
+  if (submit.owner != made.owner) {
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "request_id \"", submit.request_id,
+            "\" has made a job of somebody else; give another request_id")),
+        reason::kRequestIdReused);
+  }
   if (submit.spec == made.spec) return absl::OkStatus();
   return WithReason(
       absl::AlreadyExistsError(absl::StrCat(
@@ -190,12 +197,8 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   static_cast<JobTerms&>(record) = submit;
   record.request_id = submit.request_id;
   record.time = turn.time;
-  AuditedRecord entry{.caller = submit.caller,
-                      .action = "submit",
-                      .object = record.id,
-                      .request_id = submit.request_id};
+  record.caller = submit.caller;
   turn.Persist(std::move(record), {submit.request});
-  Audit(turn, std::move(entry));
 }
 
 Job JobOf(const JobCreatedRecord& record) {
@@ -226,6 +229,10 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
     turn.Reply(request, absl::OkStatus(), record.id);
   }
   AdvanceQueue(turn);
+  Audit(turn, {.caller = record.caller,
+               .action = "submit",
+               .object = record.id,
+               .request_id = record.request_id});
 }
 
 void OnCancel(Turn& turn, const CancelRequested& cancel) {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
-#include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
@@ -111,18 +110,30 @@ bool RefuseFalse(Turn& turn, const HelloReceived& hello,
 }
 
 // Returns true if the hello names a process that the coordinator knows, and gives
-// another resume key than that did: name and incarnation are no secrets.
+// another resume key than that did: name and incarnation are no secrets. A process
+// gives the same one always, or none; a journal of an earlier release has none.
 bool IsImpostor(const State& state, const HelloReceived& hello) {
-  const auto differs = [&](const std::string& hash) {
-    return !hash.empty() && hash != hello.resume_key_hash;
-  };
   const Worker* const holder = state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
-    return differs(holder->resume_key_hash);
+    const bool may_be_missing = holder->state == v1::WORKER_STATE_DETACHED &&
+                                holder->resume_key_hash.empty();
+    return !may_be_missing && holder->resume_key_hash != hello.resume_key_hash;
   }
   const MemberIdentity* const absent =
       FindAbsent(state, hello.name, hello.incarnation);
-  return absent != nullptr && differs(absent->resume_key_hash);
+  return absent != nullptr && !absent->resume_key_hash.empty() &&
+         absent->resume_key_hash != hello.resume_key_hash;
+}
+
+// At most one event a second: a process that tries again and again must not push out
+// what else happened.
+void NoteImpostor(Turn& turn, const HelloReceived& hello) {
+  if (turn.now < turn.state.next_impostor_event) return;
+  turn.state.next_impostor_event = turn.now + absl::Seconds(1);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.impostor", hello.name,
+            absl::StrCat("a process on host ", hello.host, ", pid ", hello.pid,
+                         ", said that it is worker ", hello.name,
+                         " without that one's resume key, and was refused"));
 }
 
 // Closes the session and returns true if the hello cannot be accepted.
@@ -142,10 +153,7 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
     return true;
   }
   if (IsImpostor(turn.state, hello)) {
-    turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.impostor", hello.name,
-              absl::StrCat("a process on host ", hello.host, ", pid ",
-                           hello.pid, ", said that it is worker ", hello.name,
-                           " without that one's resume key, and was refused"));
+    NoteImpostor(turn, hello);
     Close(turn, hello.session,
           absl::UnauthenticatedError(absl::StrCat(
               "worker ", hello.name,
@@ -296,10 +304,6 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
     }
     if (worker.state == v1::WORKER_STATE_DRAINING) return;
     worker.state = v1::WORKER_STATE_DRAINING;
-    Audit(turn, {.caller = worker.caller,
-                 .action = "drain",
-                 .object = worker.name,
-                 .detail = leaving.reason});
     turn.Touch();
     turn.Emit(
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,

@@ -28,6 +28,9 @@ struct JobCreatedRecord : JobTerms {
   std::string id;
   std::string request_id;
   absl::Time time;
+  // Who asked for it, until it is durable: the journal has the owner and, in a record
+  // of its own, the change.
+  Caller caller = {};
 };
 
 struct GenerationFormedRecord {

@@ -549,6 +549,8 @@ struct State {
   uint64_t last_end_order = 0;
   // When the last event was taken in.
   MonotonicTime now;
+  // Before this, no other event tells of an impostor.
+  MonotonicTime next_impostor_event;
   // No quarantine ends before.
   MonotonicTime quarantine_check = MonotonicTime::InfiniteFuture();
   std::optional<CommonSilence> common_silence;

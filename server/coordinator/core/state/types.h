@@ -60,15 +60,13 @@ struct Sharding {
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
-// The part of a job's spec that the core decides by. Its submission, its record
-// and the job itself have the same, as does a worker that tells of it.
 // Who calls, as far as the credentials tell.
 struct Caller {
   // In its certificate, or of its token; empty: the coordinator asks nobody.
   std::string name;
   // Those that it has there: "submitter,viewer".
   std::string roles;
-  // The host that its connection comes from; empty on a Unix socket.
+  // The host that its connection comes from; "unix" on a Unix socket.
   std::string address;
   // It may change other callers' jobs, too.
   bool owns_all = true;
@@ -76,6 +74,8 @@ struct Caller {
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
+// The part of a job's spec that the core decides by. Its submission, its record
+// and the job itself have the same, as does a worker that tells of it.
 struct JobTerms {
   std::string name;
   // The serialized JobSpec with defaults filled in; opaque here.
