@@ -71,10 +71,15 @@ std::vector<Voice> VoicesOf(Job& job) {
         {ClaimOf(absent->member.step, absent->answer), nullptr, absent});
     reported = std::max(reported, voices.back().claim.applied);
   }
-  // The generation began after a step that was agreed on; and the journal may know
-  // of one that no member has reported to this coordinator.
+  // The generation began after a step that was agreed on, unless nobody was told of
+  // it; and the journal may know of one that no member has reported to this
+  // coordinator.
   StepClaim known;
-  known.applied = job.best_step > reported ? job.best_step : job.resume_step;
+  if (job.best_step > reported) {
+    known.applied = job.best_step;
+  } else if (job.generation == job.told_generation) {
+    known.applied = job.resume_step;
+  }
   voices.push_back({known, nullptr, nullptr});
   return voices;
 }

@@ -409,7 +409,6 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.is_rollback = formation.is_rollback;
   job.closing = formation.closing;
   job.has_closed = false;
-  job.best_step = std::max(job.best_step, formation.resume_step);
   job.state = v1::JOB_STATE_PREPARING;
   job.message = absl::StrCat("forms generation ", job.generation);
   ResetForGeneration(job);
@@ -463,6 +462,9 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   // would give its number out again.
   job->is_assigned = true;
   job->told_generation = job->generation;
+  // Its members apply this step before any other. As long as nobody had heard of
+  // it, those who do not hold the step could be of use.
+  job->best_step = std::max(job->best_step, job->resume_step);
   job->has_trained = false;
   job->has_waited = false;
   if (job->is_rollback) DropOvertaken(turn, *job);

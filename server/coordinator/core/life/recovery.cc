@@ -98,18 +98,17 @@ struct FoldVisitor {
     if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
-    if (record.is_rollback) {
-      // A second one without a step in between is the same rollback: the first
-      // one's generation was replaced before it was used.
-      if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
-      job->best_step = 0;
+    // A second one without a step in between is the same rollback: the first
+    // one's generation was replaced before it was used.
+    if (record.is_rollback && (job->rollbacks == 0 || job->best_step > 0)) {
+      CountRollback(*job);
     }
     if (record.is_rollback || !job->sharding.is_lockstep) {
       job->counted_since = record.generation;
     }
-    job->best_step = job->sharding.is_lockstep
-                         ? std::max(job->best_step, record.resume_step)
-                         : record.resume_step;
+    // All steps that were believed until then; what verdicts say beyond that was
+    // dropped, or is rolled back.
+    job->best_step = record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     for (const MemberIdentity& member : record.members) {
       NoteSeated(*job, member);

@@ -47,7 +47,7 @@ bool HoldsLoaded(const HaltedAnswer& answer) {
 
 // The highest step that is known to be applied, by any worker.
 int64_t AppliedStep(const Job& job) {
-  int64_t applied = std::max(job.best_step, job.resume_step);
+  int64_t applied = job.best_step;
   for (const Member& member : job.members) {
     if (member.is_lost || member.identity.role != v1::ROLE_WORKER) continue;
     applied = std::max(applied, member.halted->applied_step);

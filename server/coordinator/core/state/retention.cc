@@ -124,7 +124,7 @@ class LiveJob {
         self.formed_by != next.formed_by) {
       return true;
     }
-    // Later ones do not go back, but for a rollback.
+    // Later ones go back only by a rollback, or if nobody was told of this one.
     return last - k < kMaxSinceStep && self.resume_step == At(last).resume_step;
   }
 
