@@ -1,8 +1,11 @@
 #include "server/coordinator/core/life/contradictions.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,26 +44,26 @@ StepClaim ClaimOf(int64_t reported, const std::optional<HaltedAnswer>& answer) {
   return claim;
 }
 
-const AbsentMember* FindSame(const std::vector<const AbsentMember*>& returned,
-                             const Member& member) {
-  for (const AbsentMember* const absent : returned) {
-    if (member.is_lost &&
-        absent->member.identity.worker == member.identity.worker &&
-        absent->member.identity.incarnation == member.identity.incarnation) {
-      return absent;
-    }
-  }
-  return nullptr;
+// A process of a worker: its name and incarnation.
+using Life = std::pair<std::string_view, uint64_t>;
+
+Life LifeOf(const Member& member) {
+  return {member.identity.worker, member.identity.incarnation};
 }
 
 // The coordinator's comes last.
 std::vector<Voice> VoicesOf(Job& job) {
   std::vector<Voice> voices;
   const std::vector<const AbsentMember*> returned = ReturnedMembers(job);
+  // Thousands may be back, each of which has the job look again.
+  std::set<Life> returned_lives;
+  for (const AbsentMember* const absent : returned) {
+    returned_lives.insert(LifeOf(absent->member));
+  }
   int64_t reported = 0;
   for (Member& member : job.members) {
     // It says for itself what it holds.
-    if (FindSame(returned, member) != nullptr) continue;
+    if (member.is_lost && returned_lives.contains(LifeOf(member))) continue;
     voices.push_back({ClaimOf(member.step, member.halted), &member, nullptr});
     // What one that is lost has held counts no more.
     if (member.is_lost) voices.back().claim.held.reset();

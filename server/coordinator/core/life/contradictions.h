@@ -1,6 +1,7 @@
 // Contradictions: members that say of their steps what cannot be.
 //
-// Once all members have halted, the step that the job goes on after follows from
+// Once all members have halted, and those who went at the same time have had their
+// time to come back (absence.h), the step that the job goes on after follows from
 // what each of them says that it applied and holds; a false word would let it go on
 // from where nobody is, or lose steps that others hold. So those whose words
 // contradict the others' (faults/step_claims.h) are evicted first, and what they

@@ -11,6 +11,7 @@
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/contradictions.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -97,7 +98,9 @@ void CancelMembers(Turn& turn, Job& job) {
   switch (job.state) {
     case v1::JOB_STATE_GATHERING:
       job.state = v1::JOB_STATE_HALTING;
-      EndCancelled(turn, job);
+      job.halt_intent = HaltIntent::kCancel;
+      // It may have waited for others before it believed its members.
+      if (!SettleContradictions(turn, job)) EndCancelled(turn, job);
       return;
     case v1::JOB_STATE_PREPARING:
       if (IsForming(job)) {  // its members have not heard of the generation

@@ -240,14 +240,18 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
   Wait(turn, job, absl::StrCat(what, "; ", HoldersText(job, point)));
 }
 
-// Returns true if the job has a reason to wait for members that were given up.
-bool WaitsForAbsent(Turn& turn, Job& job) {
-  if (AwaitsReturn(job, turn.now)) {
-    Wait(turn, job,
-         absl::StrCat("waits for members that went at the same time: ",
-                      AbsentText(job)));
-    return true;
-  }
+// Returns true if the job waits for members that went at the same time.
+bool WaitsForReturn(Turn& turn, Job& job) {
+  if (!AwaitsReturn(job, turn.now)) return false;
+  Wait(turn, job,
+       absl::StrCat("waits for members that went at the same time: ",
+                    AbsentText(job)));
+  return true;
+}
+
+// Takes those back who are needed. Returns true if the job waits for members that
+// alone held its steps.
+bool WaitsForHolders(Turn& turn, Job& job) {
   const bool was_common =
       std::exchange(job.return_deadline, MonotonicTime::InfiniteFuture()) !=
       MonotonicTime::InfiniteFuture();
@@ -509,8 +513,10 @@ void Reform(Turn& turn, Job& job) {
     Wait(turn, job, kOutdatedText);
     return;
   }
+  // Before anybody is disbelieved, all who can say something are heard.
+  if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
-  if (WaitsForAbsent(turn, job)) return;
+  if (WaitsForHolders(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.
