@@ -167,6 +167,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   } else if (formed->resume_step < best_step_ && step_liar_ >= 0) {
     GiveUpAfter(formed->resume_step);
   }
+  // It goes on after what was believed.
+  may_know_of_lie_ = false;
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);
   if (generation.is_durable) {
@@ -300,7 +302,7 @@ void Ledger::OnContradiction(const std::vector<int>& slots,
   const bool is_explained =
       step_liar_ >= 0 && std::any_of(slots.begin(), slots.end(), [&](int slot) {
         // The coordinator may know of a step from the liar.
-        return slot == step_liar_ || slot < 0;
+        return slot == step_liar_ || (slot < 0 && may_know_of_lie_);
       });
   if (is_explained) return;
   Fail(Invariant::kEvictionsHaveCause,

@@ -120,7 +120,10 @@ class Ledger {
   void TouchAll(int64_t until);
   // The worker in that slot has said another step than the one that it is at. What
   // follows for itself from that is no violation.
-  void OnStepLie(int slot) { step_liar_ = slot; }
+  void OnStepLie(int slot) {
+    step_liar_ = slot;
+    may_know_of_lie_ = true;
+  }
   // -1: nobody did.
   int step_liar() const { return step_liar_; }
   // Fault under way until then.
@@ -198,6 +201,8 @@ class Ledger {
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int own_failures_ = 0;
   int step_liar_ = -1;
+  // What the coordinator knows of the newest generation may be a lie.
+  bool may_know_of_lie_ = false;
   // Until when durable records leave each host out, where nobody could prepare.
   std::map<std::string, absl::Time> unfit_until_;
   int64_t calm_since_ = 0;
