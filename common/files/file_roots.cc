@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -98,6 +99,11 @@ std::optional<std::string> Behind(const std::string& root,
       absl::EndsWith(path, "/") ? "/" : "");
 }
 
+// The root's path is the operator's, who may have named it over links.
+int OpenRoot(const std::string& path) {
+  return open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 int OpenByKernel(int root, const std::string& path, int flags, mode_t mode) {
   struct open_how how = {};
   how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
@@ -144,7 +150,8 @@ FileRoots::FileRoots() = default;
 
 absl::Status FileRoots::AddRoots(std::string_view flag,
                                  const std::vector<std::string>& directories,
-                                 std::vector<Root>& roots, bool& is_all) {
+                                 std::vector<std::string>& roots,
+                                 bool& is_all) {
   is_all = false;
   const std::vector<std::string> split =
       absl::StrSplit(absl::StrJoin(directories, ":"), ':');
@@ -155,18 +162,14 @@ absl::Status FileRoots::AddRoots(std::string_view flag,
           absl::StrCat(std::string(flag), "=", directory, ": ", why));
     };
     if (directory.empty()) return refuse("names no directory");
-    Root root;
-    root.fd =
-        UniqueFd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd fd(OpenRoot(directory));
     struct stat info = {};
-    if (!root.fd.is_open() || fstat(root.fd.get(), &info) != 0)
+    if (!fd.is_open() || fstat(fd.get(), &info) != 0)
       return refuse(std::strerror(errno));
     if (IsSlash(info)) is_all = true;
-    root.path = directory.front() == '/'
-                    ? directory
-                    : absl::StrCat(WorkingDirectory(), "/", directory);
-    root.real = RealPath(root.fd.get());
-    roots.push_back(std::move(root));
+    roots.push_back(directory.front() == '/'
+                        ? directory
+                        : absl::StrCat(WorkingDirectory(), "/", directory));
   }
   return absl::OkStatus();
 }
@@ -187,17 +190,27 @@ bool FileRoots::IsAll(FileAccess access) const {
   return writes_all_ || (access == FileAccess::kRead && reads_all_);
 }
 
-std::vector<std::pair<const FileRoots::Root*, std::string>> FileRoots::RootsOf(
-    const std::string& path, FileAccess access) const {
-  const std::string absolute =
-      path.front() == '/' ? path : absl::StrCat(start_, "/", path);
-  std::vector<std::pair<const Root*, std::string>> found;
-  const auto add = [&](const std::vector<Root>& roots) {
-    for (const Root& root : roots) {
-      std::optional<std::string> rest = Behind(root.path, absolute);
-      if (!rest.has_value() && !root.real.empty())
-        rest = Behind(root.real, absolute);
-      if (rest.has_value()) found.emplace_back(&root, *std::move(rest));
+std::string FileRoots::Absolute(const std::string& path) const {
+  return path.front() == '/' ? path : absl::StrCat(start_, "/", path);
+}
+
+std::vector<FileRoots::Found> FileRoots::RootsOf(const std::string& path,
+                                                 FileAccess access) const {
+  const std::string absolute = Absolute(path);
+  std::vector<Found> found;
+  const auto add = [&](const std::vector<std::string>& roots) {
+    for (const std::string& root : roots) {
+      // Anew each time: a file system may be mounted there since, or the directory
+      // removed and made again.
+      UniqueFd fd(OpenRoot(root));
+      const int error = fd.is_open() ? 0 : errno;
+      std::optional<std::string> rest = Behind(root, absolute);
+      if (!rest.has_value() && fd.is_open()) {
+        const std::string real = RealPath(fd.get());
+        if (!real.empty()) rest = Behind(real, absolute);
+      }
+      if (rest.has_value())
+        found.push_back({std::move(fd), error, *std::move(rest)});
     }
   };
   add(write_);
@@ -225,11 +238,15 @@ int FileRoots::OpenAs(FileAccess access, const std::string& path, int flags,
     return fd >= 0 ? fd : -errno;
   }
   // One root may be in another.
-  for (const auto& [root, rest] : RootsOf(path, access)) {
-    const int fd = OpenBeneath(root->fd.get(), rest, flags, mode);
-    if (fd != -EXDEV) return fd;
+  int result = -EXDEV;
+  for (const Found& root : RootsOf(path, access)) {
+    const int fd = root.fd.is_open()
+                       ? OpenBeneath(root.fd.get(), root.rest, flags, mode)
+                       : -root.error;
+    if (root.fd.is_open() && fd != -EXDEV) return fd;
+    if (fd != -EXDEV) result = fd;
   }
-  return -EXDEV;
+  return result;
 }
 
 UniqueFd FileRoots::OpenFile(const std::string& path, int flags,
@@ -287,6 +304,15 @@ int FileRoots::StatLink(const std::string& path, struct stat& found) const {
   return error == 0 ? 0 : Fail(error);
 }
 
+bool FileRoots::LeadsToNoFile(const std::string& path) const {
+  const Place place = PlaceOf(FileAccess::kRead, path);
+  if (place.directory == -1) return false;
+  struct stat found = {};
+  if (fstatat(place.directory, place.name.c_str(), &found, 0) == 0)
+    return S_ISDIR(found.st_mode);
+  return errno == ENOENT || errno == ENOTDIR;
+}
+
 std::optional<std::vector<std::string>> FileRoots::List(
     const std::string& path) const {
   const int fd = OpenAs(FileAccess::kRead, path, O_RDONLY | O_DIRECTORY, 0);
@@ -337,6 +363,10 @@ int FileRoots::MakeDirectories(const std::string& path, mode_t mode) const {
   struct stat found = {};
   if (Stat(path, found) == 0) return S_ISDIR(found.st_mode) ? 0 : Fail(ENOTDIR);
   if (errno != ENOENT) return -1;
+  // A root is the operator's to make.
+  for (const Found& root : RootsOf(path, FileAccess::kWrite)) {
+    if (root.rest == ".") return Fail(ENOENT);
+  }
   const std::string parent = DirectoryOf(path);
   if (parent != path && parent != "." && MakeDirectories(parent, mode) != 0)
     return -1;
@@ -414,19 +444,37 @@ absl::Status FileRoots::Check(const std::string& path,
                                        : absl::OkStatus();
 }
 
+std::string FileRoots::DirectoryToAllow(const std::string& path,
+                                        FileAccess access) const {
+  if (HasNul(path) || path.empty()) return "DIR";
+  const auto is_slash = [](const std::string& name) {
+    return NamesOf(std::filesystem::path(name).lexically_normal()).empty();
+  };
+  const std::string absolute = Absolute(path);
+  const std::string parent = DirectoryOf(absolute);
+  struct stat found = {};
+  const bool is_file =
+      access == FileAccess::kRead && !is_slash(parent) &&
+      !(stat(absolute.c_str(), &found) == 0 && S_ISDIR(found.st_mode));
+  if (is_file) return parent;
+  return is_slash(absolute) ? "DIR" : absolute;
+}
+
 absl::Status FileRoots::Refusal(const std::string& path,
                                 FileAccess access) const {
   const std::string flag(access == FileAccess::kRead ? kReadFlag : kWriteFlag);
   std::vector<std::string> allowed;
-  const auto add = [&](std::string_view name, const std::vector<Root>& roots) {
-    for (const Root& root : roots)
-      allowed.push_back(absl::StrCat(std::string(name), "=", root.path));
+  const auto add = [&](std::string_view name,
+                       const std::vector<std::string>& roots) {
+    for (const std::string& root : roots)
+      allowed.push_back(absl::StrCat(std::string(name), "=", root));
   };
   if (access == FileAccess::kRead) add(kReadFlag, read_);
   add(kWriteFlag, write_);
   const bool is_within =
       !HasNul(path) && !path.empty() && !RootsOf(path, access).empty();
   const char* const verb = access == FileAccess::kRead ? "read" : "write";
+  const std::string directory = DirectoryToAllow(path, access);
   std::string text =
       HasNul(path) ? absl::StrCat("a path with a NUL in it, ",
                                   absl::CHexEscape(path), ", is refused")
@@ -434,10 +482,9 @@ absl::Status FileRoots::Refusal(const std::string& path,
           ? absl::StrCat(
                 path, " leads out of what this process may ", verb,
                 ", over .., a link in /proc or a link that is not relative")
-          : absl::StrCat(
-                path, " is not beneath a directory that this process may ",
-                verb, ": start it with ", flag, "=",
-                access == FileAccess::kRead ? DirectoryOf(path) : path);
+          : absl::StrCat(path,
+                         " is not beneath a directory that this process may ",
+                         verb, ": start it with ", flag, "=", directory);
   absl::StrAppend(
       &text, " (it has ",
       allowed.empty() ? absl::StrCat("no ", flag) : absl::StrJoin(allowed, " "),

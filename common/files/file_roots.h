@@ -2,7 +2,7 @@
 //
 // Its methods are the system calls of the same names, for paths that somebody else has
 // chosen. A path is matched to the root that contains it by its text, and then opened
-// beneath that root's descriptor (openat2 with RESOLVE_BENEATH; where the kernel or a
+// beneath that root, as it is there at the time (openat2 with RESOLVE_BENEATH; where the kernel or a
 // sandbox refuses that call, name by name without following links). So neither `..`, nor
 // links, nor /proc lead out, whatever others rename meanwhile. Links that stay beneath the
 // root are followed if they are relative; an absolute link is refused wherever it leads.
@@ -12,7 +12,8 @@
 //   EXDEV   there is no such root, or the path leads out of it; nothing was opened
 //   EINVAL  the path has a NUL in it
 //   EAGAIN  others kept renaming what the path leads over
-// Thread-safety: immutable. Ownership: holds a descriptor for each root.
+// and, of a root that is no longer there, ENOENT or what else opening it gives.
+// Thread-safety: immutable.
 // Example:
 //   ASSIGN_OR_RETURN(const FileRoots roots, FileRoots::Open({.read = {"/data"}}));
 //   const UniqueFd fd = roots.OpenFile("/data/text", O_RDONLY);
@@ -25,7 +26,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,6 +61,9 @@ class FileRoots {
   [[nodiscard]] int Stat(const std::string& path, struct stat& found) const;
   // The same of a link itself.
   [[nodiscard]] int StatLink(const std::string& path, struct stat& found) const;
+  // Returns true if a link leads to a directory or to nothing, wherever that is: nothing
+  // else of what it leads to is told, and nothing is opened.
+  [[nodiscard]] bool LeadsToNoFile(const std::string& path) const;
   // The names in a directory, in no order, without "." and "..".
   [[nodiscard]] std::optional<std::vector<std::string>> List(
       const std::string& path) const;
@@ -93,10 +96,11 @@ class FileRoots {
                                      FileAccess access) const;
 
  private:
-  struct Root {
-    std::string path;  // absolute, without "/" at the end
-    std::string real;  // the same without links; "" if nobody tells
+  // A root that contains a path.
+  struct Found {
     UniqueFd fd;
+    int error = 0;     // an errno, if it cannot be opened
+    std::string rest;  // the path behind it, "." if that is all
   };
   // A name and the directory that it is in, which may be AT_FDCWD.
   struct Place {
@@ -107,19 +111,23 @@ class FileRoots {
 
   static absl::Status AddRoots(std::string_view flag,
                                const std::vector<std::string>& directories,
-                               std::vector<Root>& roots, bool& is_all);
+                               std::vector<std::string>& roots, bool& is_all);
   [[nodiscard]] bool IsAll(FileAccess access) const;
-  [[nodiscard]] std::vector<std::pair<const Root*, std::string>> RootsOf(
-      const std::string& path, FileAccess access) const;
+  [[nodiscard]] std::string Absolute(const std::string& path) const;
+  [[nodiscard]] std::vector<Found> RootsOf(const std::string& path,
+                                           FileAccess access) const;
   // The descriptor, or an errno as a negative number.
   [[nodiscard]] int OpenAs(FileAccess access, const std::string& path,
                            int flags, mode_t mode) const;
+  // The directory for a refusal to name, absolute; never "/", which allows everything.
+  [[nodiscard]] std::string DirectoryToAllow(const std::string& path,
+                                             FileAccess access) const;
   [[nodiscard]] int OpenBeneath(int root, const std::string& rest, int flags,
                                 mode_t mode) const;
   [[nodiscard]] Place PlaceOf(FileAccess access, const std::string& path) const;
 
-  std::vector<Root> read_;
-  std::vector<Root> write_;
+  std::vector<std::string> read_;  // absolute paths
+  std::vector<std::string> write_;
   bool reads_all_ = true;
   bool writes_all_ = true;
   Resolver resolver_ = Resolver::kKernel;

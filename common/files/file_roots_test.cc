@@ -393,12 +393,26 @@ TEST_P(FileRootsTest, AFileThatBecomesALinkIsNotFollowed) {
   swapper.join();
 }
 
-// A root that stays the directory that it was opened as.
-TEST_P(FileRootsTest, ARootIsTheDirectoryThatWasThereAtTheStart) {
+// As when a file system is mounted there after the start.
+TEST_P(FileRootsTest, ARootIsTheDirectoryThatIsThereNow) {
   fs::rename(root_, base_ + "/moved");
-  fs::create_symlink("outside", root_);
-  EXPECT_EQ(ReadError(root_ + "/key"), ENOENT);
-  EXPECT_EQ(ReadError(root_ + "/file"), 0);
+  EXPECT_EQ(ReadError(root_ + "/file"), ENOENT);
+  EXPECT_TRUE(roots_.Check(root_ + "/file", FileAccess::kRead).ok());
+  EXPECT_EQ(roots_.MakeDirectories(root_ + "/a/b", 0755), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(roots_.MakeDirectory(root_ + "/a", 0755), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE(fs::exists(root_));
+  // What its old directory is now is none of the process's business.
+  EXPECT_EQ(ReadError(base_ + "/moved/file"), EXDEV);
+  fs::create_directory(root_);
+  EXPECT_EQ(ReadError(root_ + "/file"), ENOENT);
+  EXPECT_EQ(roots_.MakeDirectories(root_ + "/a/b", 0755), 0);
+  EXPECT_TRUE(
+      roots_.OpenFile(root_ + "/a/new", O_WRONLY | O_CREAT, 0644).is_open());
+  EXPECT_TRUE(fs::exists(root_ + "/a/b"));
+  EXPECT_TRUE(fs::exists(root_ + "/a/new"));
+  EXPECT_FALSE(fs::exists(base_ + "/moved/a"));
 }
 
 TEST_P(FileRootsTest, ARootMayBeNamedOverALink) {
@@ -482,6 +496,47 @@ TEST_P(FileRootsTest, WithoutRootsNothingIsOpened) {
                          root_, " (it has no --allow_read)"));
 }
 
+TEST_P(FileRootsTest, ARefusalNamesTheSmallestDirectoryToAllow) {
+  const std::string before = fs::current_path();
+  fs::current_path(base_ + "/outside");
+  Reopen();
+  const auto named = [&](const std::string& path, FileAccess access) {
+    const std::string text(roots_.Refusal(path, access).message());
+    const std::string behind = text.substr(text.find(": start it with ") + 16);
+    return behind.substr(0, behind.find(" ("));
+  };
+  const std::string here = fs::current_path();
+  fs::current_path(before);
+  const auto read = [&](const std::string& path) {
+    return named(path, FileAccess::kRead);
+  };
+  EXPECT_EQ(read(base_ + "/secret"), "--allow_read=" + base_);
+  EXPECT_EQ(read(base_ + "/outside"), "--allow_read=" + base_ + "/outside");
+  EXPECT_EQ(read(base_ + "/none"), "--allow_read=" + base_);
+  EXPECT_EQ(read("key"), "--allow_read=" + here);
+  EXPECT_EQ(read("dir"), "--allow_read=" + here + "/dir");
+  EXPECT_EQ(read("/none"), "--allow_read=/none");
+  EXPECT_EQ(read("/tmp/../none"), "--allow_read=/tmp/../none");
+  EXPECT_EQ(read("//none"), "--allow_read=//none");
+  for (const char* const path : {"/", "//", "/.", "/..", "/tmp/.."}) {
+    EXPECT_EQ(read(path), "--allow_read=DIR") << path;
+    EXPECT_EQ(named(path, FileAccess::kWrite), "--allow_write=DIR") << path;
+  }
+  EXPECT_EQ(named("new", FileAccess::kWrite), "--allow_write=" + here + "/new");
+}
+
+TEST_P(FileRootsTest, TellsLinksToDirectoriesFromOthers) {
+  MakeLink(base_ + "/outside", "directory");
+  MakeLink(base_ + "/none", "nothing");
+  MakeLink("../../none/x", "nothing_above");
+  MakeLink(base_ + "/secret", "secret");
+  for (const char* const name : {"/directory", "/nothing", "/nothing_above"})
+    EXPECT_TRUE(roots_.LeadsToNoFile(root_ + name)) << name;
+  EXPECT_FALSE(roots_.LeadsToNoFile(root_ + "/secret"));
+  EXPECT_FALSE(roots_.LeadsToNoFile(base_ + "/outside"));
+  EXPECT_FALSE(roots_.LeadsToNoFile(root_ + "/directory/key"));
+}
+
 TEST_P(FileRootsTest, ARootMustBeADirectory) {
   const auto error = [&](const FileRoots::Directories& directories) {
     return std::string(
@@ -493,7 +548,8 @@ TEST_P(FileRootsTest, ARootMustBeADirectory) {
   EXPECT_EQ(error({.write = {base_ + "/secret"}}),
             absl::StrCat("--allow_write=", base_, "/secret: Not a directory"));
   EXPECT_EQ(error({.read = {""}}), "--allow_read=: names no directory");
-  EXPECT_EQ(error({.read = {base_ + ":"}}), "--allow_read=: names no directory");
+  EXPECT_EQ(error({.read = {base_ + ":"}}),
+            "--allow_read=: names no directory");
 }
 
 }  // namespace
