@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/files/file_roots.h"
 #include "worker/data/data_file.h"
 #include "worker/data/idx_file.h"
@@ -61,6 +62,25 @@ TEST_F(DataRootsTest, ALinkThatLeadsOutIsNotPassedOver) {
     EXPECT_TRUE(IsOutsideRoots(status)) << status;
     EXPECT_NE(status.message().find(link), absl::string_view::npos) << status;
   }
+  fs::remove(link);
+}
+
+TEST_F(DataRootsTest, LinksToDirectoriesArePassedOver) {
+  const std::string deep = Base() + "/data/tree/deep";
+  fs::create_directory_symlink(fs::absolute(Base() + "/outside"),
+                               deep + "/absolute.bin");
+  fs::create_directory_symlink("../../../outside", deep + "/relative.bin");
+  fs::create_symlink("/none/gone", deep + "/dangling.bin");
+  EXPECT_EQ(ListTree(Base() + "/data", nullptr)->size(), 2u);
+  EXPECT_EQ(ListDirectory(deep, ".bin")->size(), 1u);
+  for (const char* const name : {"absolute", "relative", "dangling"})
+    fs::remove(absl::StrCat(deep, "/", name, ".bin"));
+}
+
+TEST_F(DataRootsTest, ADirectorysOtherFilesAreNotLookedAt) {
+  const std::string link = Base() + "/data/tree/deep/notes.txt";
+  fs::create_symlink("../../../outside/key.bin", link);
+  EXPECT_EQ(ListDirectory(Base() + "/data/tree/deep", ".bin")->size(), 1u);
   fs::remove(link);
 }
 

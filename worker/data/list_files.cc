@@ -40,8 +40,13 @@ absl::StatusOr<Entry> EntryAt(const std::string& path) {
   struct stat info = {};
   if (ProcessFiles().StatLink(path, info) != 0) return failure();
   if (S_ISDIR(info.st_mode)) return Entry::kDirectory;
-  if (S_ISLNK(info.st_mode) && ProcessFiles().Stat(path, info) != 0)
+  if (S_ISLNK(info.st_mode) && ProcessFiles().Stat(path, info) != 0) {
+    const int error = errno;
+    if (error == EXDEV && ProcessFiles().LeadsToNoFile(path))
+      return Entry::kOther;
+    errno = error;
     return failure();
+  }
   return S_ISREG(info.st_mode) ? Entry::kFile : Entry::kOther;
 }
 
@@ -93,9 +98,9 @@ absl::StatusOr<std::vector<fs::path>> ListDirectory(
   std::vector<fs::path> files;
   for (const std::string& name : *names) {
     fs::path file = path / name;
+    if (file.extension() != extension) continue;
     ASSIGN_OR_RETURN(const Entry entry, EntryAt(file.string()));
-    if (entry == Entry::kFile && file.extension() == extension)
-      files.push_back(std::move(file));
+    if (entry == Entry::kFile) files.push_back(std::move(file));
   }
   if (files.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
