@@ -20,12 +20,16 @@ namespace ringmaster {
 
 // Makes `directory`, if it is missing, that of the job `job_id`, durably, unless it has an
 // owner already; OK if it belongs to this job or another one of its name.
-//   FAILED_PRECONDITION  it belongs to another job; names that and says what to do
+//   FAILED_PRECONDITION  it belongs to another job, with IsOthersDirectory; names that and
+//                        says what to do
 //   DATA_LOSS            the file holds no id
 // and FileError's; errors name the path. Fail point: checkpoint.owner (the id is durable
 // and not yet in its place).
 [[nodiscard]] absl::Status ClaimDirectory(const std::string& directory,
                                           std::string_view job_id);
+
+// Returns true for ClaimDirectory's refusal of another job's directory, however annotated.
+[[nodiscard]] bool IsOthersDirectory(const absl::Status& status);
 
 }  // namespace ringmaster
 

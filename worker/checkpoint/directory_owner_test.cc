@@ -18,7 +18,8 @@ TEST(DirectoryOwnerTest, AJobIdBeginsWithTheJobsName) {
   EXPECT_EQ(JobNameOf("gpt2-7"), "gpt2");
   EXPECT_EQ(JobNameOf("gpt2-small-12"), "gpt2-small");
   for (const char* const text :
-       {"", "gpt2", "gpt2-", "-7", "gpt2-x", "gpt2-7\n"})
+       {"", "gpt2", "gpt2-", "-7", "gpt2-x", "gpt2-7\n", "GPT-7", "a b-7",
+        "\x1b[2J-7", "a\nb-7", "../a-7", "\xc3\xa4-7"})
     EXPECT_EQ(JobNameOf(text), "") << text;
 }
 
@@ -31,6 +32,7 @@ TEST(DirectoryOwnerTest, ADirectoryBelongsToTheJobThatBeganIt) {
   EXPECT_EQ(ReadFile(directory + "/.owner"), "first-3\n");
   const absl::Status refused = ClaimDirectory(directory, "second-5");
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(IsOthersDirectory(refused));
   EXPECT_EQ(
       refused.message(),
       directory +
@@ -74,11 +76,21 @@ TEST(DirectoryOwnerTest, AFailureLeavesNothing) {
 
 TEST(DirectoryOwnerTest, NamesAFileThatHoldsNone) {
   const std::string directory = FreshDirectory();
-  WriteFile(directory + "/.owner", "nobody\n");
+  for (const char* const text : {"nobody\n", "\x1b]0;title\x07-1\n"}) {
+    WriteFile(directory + "/.owner", text);
+    const absl::Status status = ClaimDirectory(directory, "job-1");
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(status.message(),
+              directory + "/.owner holds no job's id; remove it");
+  }
+}
+
+TEST(DirectoryOwnerTest, ADirectoryInItsPlaceIsNobodys) {
+  const std::string directory = FreshDirectory();
+  fs::create_directory(directory + "/.owner");
   const absl::Status status = ClaimDirectory(directory, "job-1");
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(status.message(),
-            directory + "/.owner holds no job's id; remove it");
+  EXPECT_FALSE(status.ok());
+  EXPECT_FALSE(IsOthersDirectory(status)) << status;
 }
 
 }  // namespace
