@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostShown = 5;
 constexpr size_t kMostBytes = 60;  // of a value
+constexpr int kMostDepth = 32;     // of values in values; a file says how many
 
 using Settings = std::map<std::string, std::string>;  // by dotted name
 
@@ -40,9 +41,10 @@ size_t EndOfValue(std::string_view text, size_t begin) {
 }
 
 // Adds the settings of "a=1 b={c=2}" to `settings`, as "a" and "b.c"; returns
-// false if the text is none of that form.
-bool AddSettings(std::string_view text, const std::string& prefix,
+// false if the text is none of that form, or deeper than any job's.
+bool AddSettings(std::string_view text, const std::string& prefix, int depth,
                  Settings& settings) {
+  if (depth > kMostDepth) return false;
   while (!text.empty()) {
     const size_t equals = text.find_first_of("= ");
     if (equals == text.npos || text[equals] != '=') return false;
@@ -51,7 +53,8 @@ bool AddSettings(std::string_view text, const std::string& prefix,
         absl::StrCat(prefix, absl::string_view(text.data(), equals));
     const std::string_view value = text.substr(equals + 1, end - equals - 1);
     if (value.size() >= 2 && value.front() == '{' && value.back() == '}') {
-      if (!AddSettings(value.substr(1, value.size() - 2), name + ".", settings))
+      if (!AddSettings(value.substr(1, value.size() - 2), name + ".", depth + 1,
+                       settings))
         return false;
     } else {
       settings[name] = std::string(value);
@@ -66,7 +69,7 @@ bool AddSettings(std::string_view text, const std::string& prefix,
 std::optional<Settings> SettingsIn(std::string_view text) {
   constexpr std::string_view kPrecision = "\nprecision=";
   Settings settings;
-  if (!AddSettings(text.substr(0, text.find('\n')), "", settings))
+  if (!AddSettings(text.substr(0, text.find('\n')), "", 0, settings))
     return std::nullopt;
   if (const size_t at = text.rfind(kPrecision); at != text.npos)
     settings["precision"] = text.substr(at + kPrecision.size());

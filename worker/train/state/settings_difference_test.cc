@@ -26,6 +26,18 @@ TEST(SettingsDifferenceTest, IsEmptyWhereItCannotTell) {
   EXPECT_EQ(SettingsDifference("a={b", "a=1"), "a {b, now 1");
 }
 
+// A manifest may be anybody's.
+TEST(SettingsDifferenceTest, GivesUpOnWhatIsDeeperThanAJob) {
+  const auto nested = [](int depth, const char* value) {
+    std::string text = value;
+    for (int i = 0; i < depth; ++i) text = "a={" + text + "}";
+    return text;
+  };
+  EXPECT_NE(SettingsDifference(nested(32, "b=1"), nested(32, "b=2")), "");
+  EXPECT_EQ(SettingsDifference(nested(33, "b=1"), nested(33, "b=2")), "");
+  EXPECT_EQ(SettingsDifference(nested(10'000, "b=1"), "a=1"), "");
+}
+
 TEST(SettingsDifferenceTest, IsShortWhateverDiffers) {
   EXPECT_EQ(SettingsDifference("a=1 b=1 c=1 d=1 e=1 f=1 g=1",
                                "a=2 b=2 c=2 d=2 e=2 f=2 g=2"),
