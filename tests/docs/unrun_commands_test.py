@@ -2,6 +2,7 @@
 files that exist. So do flags in the text around them."""
 
 import functools
+import os
 import pathlib
 import re
 import shlex
@@ -45,7 +46,9 @@ def simple_commands(text):
 
 @functools.lru_cache(maxsize=None)
 def flags_of_help(*command, cwd="."):
-    result = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=cwd)
+    # Bazel's PYTHONPATH leads to a package `tests` that has this test's inputs alone, and hides that of the sources.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=cwd, env=environment)
     assert result.returncode == 0, f"{command}: {result.stderr}"
     return set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", result.stdout))
 
