@@ -41,6 +41,19 @@ bool CopyStart(int from, int to, int64_t bytes) {
   return true;
 }
 
+// Opens it to append. A pipe without a reader is an error (ENXIO), and not waited for.
+UniqueFd OpenToAppend(const std::string& path, int flags, mode_t mode) {
+  UniqueFd fd = ProcessFiles().OpenFile(
+      path, O_WRONLY | O_APPEND | O_NONBLOCK | flags, mode);
+  // A pipe's reader may be slower than the figures.
+  if (fd.is_open() && fcntl(fd.get(), F_SETFL, O_APPEND) != 0) {
+    const int error = errno;
+    fd.Reset();
+    errno = error;
+  }
+  return fd;
+}
+
 // The file that `path` leads to, over links; it need not be there.
 std::string TargetOf(const std::string& path) {
   std::filesystem::path target = path;
@@ -65,8 +78,7 @@ absl::Status FiguresError(int error, FileAccess access, const std::string& path,
 }
 
 absl::StatusOr<AppendFile> AppendFile::Open(std::string path, int flags) {
-  UniqueFd fd =
-      ProcessFiles().OpenFile(path, O_WRONLY | O_APPEND | flags, kFileMode);
+  UniqueFd fd = OpenToAppend(path, flags, kFileMode);
   struct stat existing {};
   if (!fd.is_open() || fstat(fd.get(), &existing) != 0) {
     return FiguresError(errno, FileAccess::kWrite, path,
@@ -97,8 +109,7 @@ absl::StatusOr<AppendFile> AppendFile::TakeOver(const std::string& path,
     return FiguresError(errno, FileAccess::kRead, path,
                         absl::StrCat("cannot read ", path));
   }
-  UniqueFd to = ProcessFiles().OpenFile(
-      next, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, existing.st_mode & 07777);
+  UniqueFd to = OpenToAppend(next, O_CREAT | O_TRUNC, existing.st_mode & 07777);
   if (!to.is_open() || !CopyStart(from.get(), to.get(), keep_bytes) ||
       ProcessFiles().Rename(next, old) != 0) {
     const int error = errno;

@@ -1,10 +1,14 @@
 #include "worker/figures/append_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <string>
+#include <thread>
 
 #include "worker/figures/testing/testing_files.h"
 
@@ -24,6 +28,31 @@ TEST(AppendFileTest, WritesAtFlushOnly) {
   ASSERT_TRUE(file->Flush().ok());
   EXPECT_EQ(ContentOf(path), "one\ntwo\n");
   EXPECT_EQ(file->buffered_bytes(), 0u);
+}
+
+TEST(AppendFileTest, WaitsForNoPipesReader) {
+  const std::string path = FreshDirectory() + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+  const absl::Status status = AppendFile::OpenOrCreate(path).status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("cannot open " + path + " to write"));
+  const UniqueFd reader(open(path.c_str(), O_RDONLY | O_NONBLOCK));
+  ASSERT_TRUE(reader.is_open());
+  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  // More than a pipe holds: it waits for the reader.
+  const std::string text(size_t{1} << 18, 'x');
+  file->Append(text);
+  std::thread flusher([&] { EXPECT_TRUE(file->Flush().ok()); });
+  std::string got;
+  std::array<char, 4096> piece;
+  while (got.size() < text.size()) {
+    const ssize_t count = read(reader.get(), piece.data(), piece.size());
+    if (count > 0) got.append(piece.data(), static_cast<size_t>(count));
+    if (count < 0) std::this_thread::yield();
+  }
+  flusher.join();
+  EXPECT_EQ(got, text);
 }
 
 TEST(AppendFileTest, GoesOnWhereTheFileEnds) {
