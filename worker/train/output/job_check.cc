@@ -180,10 +180,13 @@ int CheckCommand(int argc, char** argv) {
           &options.ranks_on_host);
   set.Add({.name = "on_gpu", .help = "They compute on GPUs."},
           &options.has_accelerator);
-  FileRoots::Directories directories = {.read = {"/"}, .write = {"/"}};
+  FileRoots::Directories directories;
   AddFileFlags(set, directories);
   if (const auto code = set.ParseCommandLine(argc, argv); code.has_value())
     return static_cast<int>(*code);
+  // Whoever names no worker's roots asks with rights of their own.
+  if (directories.read.empty() && directories.write.empty())
+    directories = {.read = {"/"}, .write = {"/"}};
   absl::StatusOr<FileRoots> files = FileRoots::Open(directories);
   if (files.ok()) LimitProcessFiles(*std::move(files));
   const absl::Status status = files.ok() ? RunCheck(options) : files.status();

@@ -146,11 +146,10 @@ TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
   Train(2, Program(20));
   TrainerWorkers resumed(2);
   EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
-  EXPECT_THAT(
-      MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
-      ElementsAre(AllOf(HasSubstr("step-000000020"),
-                        HasSubstr("its settings were others: steps 20, "
-                                  "now 30"))));
+  EXPECT_THAT(MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
+              ElementsAre(AllOf(HasSubstr("step-000000020"),
+                                HasSubstr("its settings were others: steps 20, "
+                                          "now 30"))));
 }
 
 TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {
@@ -414,6 +413,25 @@ TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsRefusedBeforeTheDataAreRead) {
             absl::StrCat("train.checkpoint.directory: cannot create ",
                          directory_.string(), ": Not a directory"));
   fs::remove(directory_);
+}
+
+TEST_F(JobCheckpointTest, ExitCodesTellWhoseTheDirectoryIs) {
+  const auto code = [&] {
+    TrainerWorkers workers(1);
+    const absl::Status status =
+        workers.trainer(0)
+            .Prepare(SpecOf(Program(5)), workers.Assign(1, {0}, 0, 0))
+            .status();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("train.checkpoint.directory: "));
+    return ExitCodeOf(status);
+  };
+  fs::create_directories(directory_ / ".owner");
+  EXPECT_EQ(code(), ExitCode::kUnreadable);
+  fs::remove(directory_ / ".owner");
+  std::ofstream(directory_ / ".owner") << "another-3\n";
+  EXPECT_EQ(code(), ExitCode::kUsage);
+  fs::remove(directory_ / ".owner");
 }
 
 // Somebody asked for the stop, and is likely to go on from it.

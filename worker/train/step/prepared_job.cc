@@ -33,18 +33,13 @@ absl::Status CheckFiles(const v1::TrainProgram& program,
                         const RankAssignment& assignment) {
   const std::string& directory = program.checkpoint().directory();
   if (directory.empty() || assignment.local_rank != 0) return absl::OkStatus();
-  const auto refuse = [](const absl::Status& status, ExitCode code) {
-    return WithExitCode(Annotate(status, "train.checkpoint.directory"), code);
-  };
-  if (const absl::Status status = CheckWritable(directory); !status.ok()) {
-    return refuse(status, IsOutsideRoots(status) ? ExitCode::kUsage
-                                                 : ExitCode::kUnreadable);
-  }
-  const absl::Status claimed = ClaimDirectory(directory, assignment.job_id);
-  // The job names another's directory, which it must correct.
-  return refuse(claimed, absl::IsFailedPrecondition(claimed)
-                             ? ExitCode::kUsage
-                             : ExitCode::kUnreadable);
+  absl::Status status = CheckWritable(directory);
+  if (status.ok()) status = ClaimDirectory(directory, assignment.job_id);
+  // Whoever names what is not theirs must correct the job.
+  const bool is_jobs_error =
+      IsOutsideRoots(status) || IsOthersDirectory(status);
+  return WithExitCode(Annotate(status, "train.checkpoint.directory"),
+                      is_jobs_error ? ExitCode::kUsage : ExitCode::kUnreadable);
 }
 
 }  // namespace
