@@ -61,7 +61,7 @@ def write_state(cluster, hosts, out, scratch):
         cluster.await_job(faulted, "SUCCEEDED"),
         cluster.run_job(mlp_job("servers", 2, steps=20, parameter_server={"servers": 1})),
         cluster.run_job(mlp_job("diverging", optimizer={"sgd": {"learning_rate": 1e30}}, non_finite={"policy": "fail"}), "FAILED"),
-        cluster.run_job(mlp_job("no-data").replace("{synthetic: {samples: 256}}", "{text: {path: /no/such/text}}"), "FAILED"),
+        cluster.run_job(mlp_job("no-data").replace("{synthetic: {samples: 256}}", f"{{text: {{path: {scratch}/no-such-text}}}}"), "FAILED"),
     ]
     cancelled = cluster.submit(mlp_job("cancelled", steps=ENDLESS))
     cluster.await_step(cancelled, 5)

@@ -74,6 +74,16 @@ class RootsTest(TextTest):
             cluster.run_job(self.job(self.data / "inner", **self.checkpoint("out/deep/job", every_steps=5)))
             self.assertEqual(steps_of(self.directory / "out/deep/job"), [5, 10])
             self.assertTrue((self.directory / "out/deep/job/metrics.jsonl").exists())
+            (self.directory / "out/owned").mkdir()
+            (self.directory / "out/owned/.owner").symlink_to(self.key)
+            message = self.refused(cluster, self.job(**self.checkpoint("out/owned")))
+            self.assertIn(f"{self.directory / 'out/owned/.owner'} leads out", message)
+            # Links to directories are not followed, wherever they lead.
+            (self.directory / "tree/stolen").unlink()
+            (self.directory / "tree/text").write_text(self.text.read_text())
+            (self.directory / "tree/outer").symlink_to(self.private)
+            (self.directory / "tree/gone").symlink_to("/none/gone")
+            cluster.run_job(self.job(tree, steps=1))
             # What may be written may be read.
             cluster.run_job(self.job(steps=1, initial_parameters=str(self.directory / "out/deep/job/latest")))
 
