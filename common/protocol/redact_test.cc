@@ -38,7 +38,8 @@ TEST(RedactTest, WhatIsNotSetStaysSo) {
 
 TEST(RedactTest, TypesWithoutSecretsAreLeftAlone) {
   EXPECT_TRUE(MayHoldSecrets(*v1::SessionResponse::descriptor()));
-  EXPECT_FALSE(MayHoldSecrets(*v1::Hello::descriptor()));
+  EXPECT_TRUE(MayHoldSecrets(*v1::SessionRequest::descriptor()));
+  EXPECT_FALSE(MayHoldSecrets(*v1::Beat::descriptor()));
 }
 
 constexpr char kFormsFile[] = R"text(
