@@ -104,11 +104,13 @@ class FaultTest(unittest.TestCase):
             cluster.start_coordinator(budget="4s")
             cluster.start_worker("a")
             cluster.start_worker("b")
+            cluster.start_worker("c")
             cluster.start_worker("odd", env={"RINGMASTER_FAIL_POINTS": "train.reduced=error@50"})
-            cluster.await_workers(3)
-            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3))
-            lost = cluster.await_event(job_id, "worker.lost")
-            self.assertEqual(lost[0]["worker"], "odd")
+            cluster.await_workers(4)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=4))
+            # Each other rank reports the neighbour that it waits for. Among three, these may be a chain each time, so that one alone names odd, and
+            # goes first (decision 0035). Among four, odd has two neighbours that are none of each other's.
+            cluster.await_that("that it goes", lambda: any(event["worker"] == "odd" for event in cluster.events(job_id, "worker.lost")))
             reports = [event["message"] for event in cluster.events(job_id, "worker.suspected")]
             self.assertTrue(reports)
             self.assertEqual([report for report in reports if report.startswith("worker odd")], [])
@@ -151,11 +153,12 @@ class FaultTest(unittest.TestCase):
             cluster.start_worker("b")
             cluster.await_workers(2)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2))
-            # Each probes the other. Astray reaches b, and is not reached itself: it goes, and the job waits and says why.
+            # Each probes the other. Astray reaches b, and is not reached itself: it goes, or, where a refusal comes before its own report, b does, who
+            # alone says so then (decision 0035). The job waits and says why.
             cluster.await_that("that the job waits", lambda: self.in_state(cluster, job_id, "GATHERING"))
             why = cluster.ringctl("explain", job_id).stdout
-            self.assertRegex(why, r"missing: rank 0 \(worker astray, .* its link to b could not be made again: "
-                                  r".*no connection to rank 0 at 192\.0\.2\.1:\d+ \(")
+            self.assertRegex(why, r"missing: rank (0 \(worker astray, .* its link to b|1 \(worker b, .* its link to astray)"
+                                  r" could not be made again.* 192\.0\.2\.1:\d+")
             cluster.await_workers(2)
             cluster.cancel(job_id)
 
