@@ -24,7 +24,7 @@ struct CertificateAndKey {
   std::string key;
 };
 
-// What a certificate is to say.
+// The content of a certificate.
 struct CertificateRequest {
   std::string name;
   // Each becomes a URI; none: it stands for a name only.

@@ -331,7 +331,7 @@ TEST_P(FileRootsTest, RemovesNothingOverALink) {
   EXPECT_TRUE(fs::exists(base_ + "/outside/key"));
 }
 
-// What may be read may not be written, and the other way round it may.
+// A root to read is none to write; one to write may also be read.
 TEST_P(FileRootsTest, ReadingIsNotWriting) {
   EXPECT_EQ(ReadError(base_ + "/read/file"), 0);
   for (const int flags : {O_WRONLY, O_RDWR, O_RDONLY | O_CREAT,
@@ -403,7 +403,7 @@ TEST_P(FileRootsTest, ARootIsTheDirectoryThatIsThereNow) {
   EXPECT_EQ(roots_.MakeDirectory(root_ + "/a", 0755), -1);
   EXPECT_EQ(errno, ENOENT);
   EXPECT_FALSE(fs::exists(root_));
-  // What its old directory is now is none of the process's business.
+  // Its old directory, under another name, is not beneath it.
   EXPECT_EQ(ReadError(base_ + "/moved/file"), EXDEV);
   fs::create_directory(root_);
   EXPECT_EQ(ReadError(root_ + "/file"), ENOENT);

@@ -3,15 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <limits>
-#include <random>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/files/file_roots.h"
+#include "common/secrets/random.h"
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
 #include "worker/checkpoint/durable_file.h"
@@ -25,12 +26,9 @@ std::string FileOf(const std::string& directory) {
   return absl::StrCat(directory, "/.directory-identity");
 }
 
+// A positive number.
 int64_t Draw() {
-  // Not Abseil's generator: many threads begin here at once, and the pool that
-  // seeds it is in a library that ThreadSanitizer cannot follow.
-  std::random_device random;
-  return std::uniform_int_distribution<int64_t>(
-      1, std::numeric_limits<int64_t>::max())(random);
+  return std::max<int64_t>(1, static_cast<int64_t>(RandomIncarnation() >> 1));
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 #include "worker/checkpoint/directory_owner.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/transport/unique_fd.h"
 #include "gtest/gtest.h"
 #include "worker/checkpoint/testing/test_files.h"
 
@@ -58,6 +62,18 @@ TEST(DirectoryOwnerTest, OneOfManyJobsGetsIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::count(got.begin(), got.end(), 1), 1);
+  EXPECT_EQ(NamesIn(directory), std::vector<std::string>{".owner"});
+}
+
+// Whoever may open the file may lock it.
+TEST(DirectoryOwnerTest, AnothersLockHoldsUpNobodyForEver) {
+  const std::string directory = FreshDirectory();
+  WriteFile(directory + "/.owner", "");
+  const UniqueFd held(open((directory + "/.owner").c_str(), O_RDONLY));
+  ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+  const absl::Status status = ClaimDirectory(directory, "first-1");
+  EXPECT_EQ(status.message(),
+            "cannot lock " + directory + "/.owner: Connection timed out");
   EXPECT_EQ(NamesIn(directory), std::vector<std::string>{".owner"});
 }
 

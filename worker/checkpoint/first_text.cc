@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/files/file_roots.h"
 #include "common/files/sync_names.h"
+#include "common/secrets/random.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/unique_fd.h"
@@ -19,6 +21,9 @@
 
 namespace ringmaster {
 namespace {
+
+constexpr absl::Duration kLockPatience = absl::Seconds(2);
+constexpr absl::Duration kLockInterval = absl::Milliseconds(10);
 
 absl::Status WriteNew(const std::string& path, const std::string& text) {
   const UniqueFd fd =
@@ -32,6 +37,19 @@ absl::Status WriteNew(const std::string& path, const std::string& text) {
                               : FileError("sync", path, errno);
 }
 
+// Takes the lock of `fd`. Whoever does as here has it for as long as a rename takes; one
+// that another program holds must not hold up a job's start.
+absl::Status Lock(const UniqueFd& fd, const std::string& path) {
+  const absl::Time deadline = absl::Now() + kLockPatience;
+  while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    // A file system without locks: only the rename is left to tell who is first.
+    if (errno != EWOULDBLOCK) return absl::OkStatus();
+    if (absl::Now() > deadline) return FileError("lock", path, ETIMEDOUT);
+    absl::SleepFor(kLockInterval);
+  }
+  return absl::OkStatus();
+}
+
 // Puts the file `own` at `path`, unless somebody was faster. An empty file there is
 // replaced by who holds its lock.
 absl::Status PutInPlace(const std::string& own, const std::string& path) {
@@ -39,7 +57,7 @@ absl::Status PutInPlace(const std::string& own, const std::string& path) {
   if (errno != EEXIST) return FileError("create", path, errno);
   const UniqueFd present = ProcessFiles().OpenFile(path, O_RDONLY);
   if (!present.is_open()) return FileError("read", path, errno);
-  (void)flock(present.get(), LOCK_EX);
+  RETURN_IF_ERROR(Lock(present, path));
   struct stat locked = {};
   struct stat named = {};
   if (fstat(present.get(), &locked) != 0 ||
@@ -50,14 +68,6 @@ absl::Status PutInPlace(const std::string& own, const std::string& path) {
   return ProcessFiles().Rename(own, path) == 0
              ? absl::OkStatus()
              : FileError("create", path, errno);
-}
-
-// A name beside `path` that nobody else has.
-std::string OwnName(const std::string& path) {
-  // Not Abseil's generator: many threads begin here at once, and the pool that
-  // seeds it is in a library that ThreadSanitizer cannot follow.
-  std::random_device random;
-  return absl::StrCat(path, "-", random(), random());
 }
 
 }  // namespace
@@ -77,7 +87,7 @@ absl::StatusOr<std::string> KeepFirstText(
     const std::string& path, const std::string& text,
     const std::function<absl::Status()>& when_durable) {
   // Written under another name first, so that nobody reads half of it.
-  const std::string own = OwnName(path);
+  const std::string own = absl::StrCat(path, "-", RandomIncarnation());
   absl::Status status = WriteNew(own, text);
   if (status.ok()) status = Annotate(when_durable(), path);
   if (status.ok()) status = PutInPlace(own, path);

@@ -16,14 +16,14 @@ constexpr RoleSet kAll = {Role::kViewer, Role::kSubmitter, Role::kOperator,
 constexpr std::array<MethodRoles, 18> kTable = {{
     // A worker's hello may also tell of the job that it holds; SessionReactor
     // checks that the hello's role is one of the caller's.
-    {"/ringmaster.v1.CoordinatorService/Session", kMembers, true},
+    {"/ringmaster.v1.CoordinatorService/Session", kMembers},
     {"/ringmaster.v1.CoordinatorService/ListMembers", kMembers},
-    {"/ringmaster.v1.JobService/SubmitJob", kSubmitters, true},
+    {"/ringmaster.v1.JobService/SubmitJob", kSubmitters},
     {"/ringmaster.v1.JobService/GetJob", kReaders},
     {"/ringmaster.v1.JobService/ListJobs", kReaders},
     {"/ringmaster.v1.JobService/WatchJob", kReaders},
     // A submitter, only its own: the core knows whose a job is.
-    {"/ringmaster.v1.JobService/CancelJob", kSubmitters, true},
+    {"/ringmaster.v1.JobService/CancelJob", kSubmitters},
     {"/ringmaster.v1.JobService/ListEvents", kReaders},
     {"/ringmaster.v1.JobService/GetTrace", kReaders},
     {"/ringmaster.v1.JobService/ExplainJob", kReaders},

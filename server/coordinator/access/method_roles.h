@@ -15,8 +15,6 @@ struct MethodRoles {
   // As gRPC names it on the wire.
   std::string_view method;
   RoleSet roles;
-  // It changes something, so the audit has it.
-  bool is_change = false;
 };
 
 // Every method that the coordinator serves.

@@ -285,8 +285,8 @@ absl::Status CoordinatorRuntime::Ask(Query query) {
       [this, query = std::move(query)]() mutable { query(View()); });
 }
 
-absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
-                                        UserReply reply) {
+template <typename Request>
+absl::Status CoordinatorRuntime::PostCommand(Request request, UserReply reply) {
   return PostCall(
       [this, request = std::move(request), reply = std::move(reply)]() mutable {
         if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
@@ -298,17 +298,14 @@ absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
       });
 }
 
+absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
+                                        UserReply reply) {
+  return PostCommand(std::move(request), std::move(reply));
+}
+
 absl::Status CoordinatorRuntime::Cancel(CancelRequested request,
                                         UserReply reply) {
-  return PostCall(
-      [this, request = std::move(request), reply = std::move(reply)]() mutable {
-        if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
-        if (const absl::Status limit = CheckReplyLimit(); !limit.ok())
-          return reply(limit, View(), nullptr);
-        request.request = ++last_request_;
-        replies_.emplace(request.request, std::move(reply));
-        Feed(std::move(request));
-      });
+  return PostCommand(std::move(request), std::move(reply));
 }
 
 void CoordinatorRuntime::NoteChange(AuditedRecord entry) {

@@ -185,6 +185,9 @@ class CoordinatorRuntime {
   absl::Status CheckReplyLimit() const;
   // Posts a call, unless too many wait for their turn.
   absl::Status PostCall(absl::AnyInvocable<void()> call);
+  // The same of one that the core answers.
+  template <typename Request>
+  absl::Status PostCommand(Request request, UserReply reply);
 
   void Feed(EventBody body);
   void ScheduleWakeup();
