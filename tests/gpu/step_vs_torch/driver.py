@@ -32,8 +32,8 @@ MIN_ROUNDS = 5
 FOR_THE_END = 15.0  # seconds: profile and last words
 PATIENCE = 60.0  # for a round
 
-# seconds: of each round; profile: {kind: ms}.
-Measured = collections.namedtuple("Measured", "name settings seconds profile peak_memory_gib")
+# seconds: of each round; waiting: the share of each in which its GPU waited for the host; profile: {kind: ms}.
+Measured = collections.namedtuple("Measured", "name settings seconds waiting profile peak_memory_gib")
 
 
 def parse(arguments=None):
@@ -63,7 +63,7 @@ class Contender:
 
     def __init__(self, label, command, log, patience):
         self.label, self.error, self.is_failure = label, "", False
-        self.seconds, self.kernels, self.last, self.ready = [], {}, {}, {}
+        self.seconds, self.waiting, self.kernels, self.last, self.ready = [], [], {}, {}, {}
         self._side = None
         try:
             self._side = Side(command, log)
@@ -88,7 +88,10 @@ class Contender:
         if not self.is_alive:
             return
         try:
-            self.seconds.append(float(self._side.ask("round", PATIENCE)["seconds"]))
+            answer = self._side.ask("round", PATIENCE)
+            self.seconds.append(float(answer["seconds"]))
+            if "computed_seconds" in answer:
+                self.waiting.append(1.0 - answer["computed_seconds"] / answer["seconds"])
         except SideError as error:
             self._fail(error)
 
@@ -107,7 +110,7 @@ class Contender:
         if not self.seconds:
             return None
         profile = kinds.by_kind(self.kernels["kernels"], self.kernels["steps"]) if "kernels" in self.kernels else {}
-        return Measured(self.ready["name"], self.ready["settings"], self.seconds, profile, self.last.get("peak_memory_gib"))
+        return Measured(self.ready["name"], self.ready["settings"], self.seconds, self.waiting, profile, self.last.get("peak_memory_gib"))
 
     def notes(self):
         notes = [self.error] if self.error else []
@@ -196,6 +199,7 @@ def rows_of(model, args, gpu, ours, peer, notes):
     if peak:
         rows.append(row(": model FLOP utilisation", "%", lambda side: 100 * model.flops * rate_of(model, batch, side) / peak,
                         f"of {peak / 1e12:g} TFLOP/s"))
+    rows.append(row(": GPU waits for the host", "% of a step", lambda side: 100 * statistics.median(side.waiting) if side.waiting else None))
     rows.append(row(": peak memory", "GiB", lambda side: side.peak_memory_gib, "held by the allocator"))
     for kind in sorted({kind for side in (ours, peer) if side for kind in side.profile}):
         rows.append(row(f": {kind} kernels", "ms a step", lambda side, kind=kind: side.profile.get(kind)))

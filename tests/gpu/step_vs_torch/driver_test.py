@@ -42,7 +42,8 @@ for line in sys.stdin:
         file.write(name + variant + "\\n")
     if count == seconds.get("dies"):
         sys.exit("error: out of memory")
-    say(round={"seconds": seconds.get(variant, 1.0)})
+    computed = {"computed_seconds": seconds["computed"]} if "computed" in seconds else {}
+    say(round={"seconds": seconds.get(variant, 1.0), **computed})
 say(end={"peak_memory_gib": 50.0, "loss": 2.0})
 """
 FAST_TORCH = {"default": 2.0, "max-autotune": 1.0}
@@ -68,7 +69,7 @@ class DriverTest(unittest.TestCase):
         return status, {row.what.partition(": ")[2]: row for row in rows}, rows
 
     def test_both_take_turns_and_the_faster_pytorch_goes_on(self):
-        status, rows, _ = self.run_driver({"": 0.5}, FAST_TORCH, "--rounds=5")
+        status, rows, _ = self.run_driver({"": 0.5, "computed": 0.45}, FAST_TORCH, "--rounds=5")
         self.assertEqual(status, 0)
         cnn = models.MODELS["cnn"]
         self.assertEqual(rows[""].ours, cnn.steps * cnn.batch / 0.5)
@@ -76,6 +77,8 @@ class DriverTest(unittest.TestCase):
         self.assertIn("5 rounds of torch (max-autotune)", rows[""].note)
         self.assertEqual((rows["step"].ours, rows["step"].peer), (2.5, 5.0))
         self.assertEqual((rows["peak memory"].ours, rows["matmul kernels"].peer), (50.0, 1.5))
+        self.assertAlmostEqual(rows["GPU waits for the host"].ours, 10.0)
+        self.assertIsNone(rows["GPU waits for the host"].peer)
         self.assertEqual((rows["copy kernels"].ours, rows["all kernels and copies"].ours), (0.25, 1.75))
         kernels = json.loads((self.directory / "kernels-pytorch-cnn.json").read_text())
         self.assertEqual(kernels["kernels"][0], ["nvjet", 4, 3000.0])

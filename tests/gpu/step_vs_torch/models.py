@@ -8,7 +8,8 @@ passed over:
   {"ready": {"name": "PyTorch 2.11", "settings": "max-autotune, ..."}}      once, when it can be timed
   {"round": {"seconds": 1.03}}        for each line "round" of its input: --steps training steps of --batch samples, forward,
                                       backward and AdamW, each on another batch (PyTorch's is on the GPU already); from a
-                                      synchronised GPU to a synchronised GPU
+                                      synchronised GPU to a synchronised GPU; "computed_seconds": 1.02 beside it, where a
+                                      side knows, in which its passes and updates ran, by the GPU's clock
   {"profile": {"steps": 3, "kernels": [["nvjet_...", 36, 61.2], ...]}}      for a line "profile": each kernel and copy of so
                                       many steps by name, how often, and microseconds together; {"why": "..."} instead if it
                                       cannot tell, "lost": 5 beside it for those of which it has no time

@@ -62,7 +62,9 @@ class Conversation {
     } else if (!NoteMemory()) {
       return 0;
     } else if (is_ready_) {
-      Say("round", {{"seconds", absl::ToDoubleSeconds(round.duration)}});
+      Say("round",
+          {{"seconds", absl::ToDoubleSeconds(round.duration)},
+           {"computed_seconds", absl::ToDoubleSeconds(round.computed)}});
     } else {
       Say("ready", {{"name", "Ringmaster"}, {"settings", settings_}});
       is_ready_ = true;

@@ -1,6 +1,7 @@
 #include <cfloat>
 #include <type_traits>
 
+#include "worker/nn/cuda/async_copy.cuh"
 #include "worker/nn/cuda/kernel_parts.cuh"
 #include "worker/nn/cuda/softmax_cross_entropy.h"
 
@@ -8,9 +9,9 @@ namespace ringmaster::cuda {
 namespace {
 
 // Threads of a block that treats one row of a language model.
-constexpr int64_t kMostRowThreads = 768;
+constexpr int64_t kMostRowThreads = 512;
 // Threads of the one block that adds up the results of the rows.
-constexpr int kSumThreads = 256;
+constexpr int kSumThreads = 1024;
 
 template <typename T>
 struct Rows {
@@ -21,10 +22,38 @@ struct Rows {
   double* correct;  // [rows], 0 or 1
 };
 
-// The largest of some logits, and the sum of exp(logit - max). Begins with the
-// lowest number, not -infinity, so that logits of -infinity add 0 and not NaN.
+// 2^x to two units in the last place ("PTX ISA", NVIDIA, ex2).
+__device__ float PowerOfTwo(float x) {
+#ifdef __CUDACC__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return exp2f(x);
+#endif
+}
+
+// exp(logit - max) for one max and any number of logits, at two instructions
+// each.
+class Exponential {
+ public:
+  __device__ explicit Exponential(float max) : shift_(-max * kLog2E) {}
+  __device__ float operator()(float logit) const {
+    return PowerOfTwo(fmaf(logit, kLog2E, shift_));
+  }
+
+ private:
+  static constexpr float kLog2E = 1.4426950408889634f;
+  const float shift_;
+};
+
+// Below any logit. Not -infinity, nor a number whose product with log2(e) is,
+// so that logits of -infinity add 0 and not NaN.
+constexpr float kLowest = -FLT_MAX / 2;
+
+// The largest of some logits, and the sum of exp(logit - max).
 struct Normalizer {
-  float max = -FLT_MAX;
+  float max = kLowest;
   float sum = 0;
 };
 
@@ -33,8 +62,9 @@ template <int kWidth>
 __device__ void Add(const Pack<kWidth, float>& logits, Normalizer& to) {
   float max = to.max;
   for (int i = 0; i < kWidth; ++i) max = fmaxf(max, logits.elems[i]);
-  float sum = to.max == max ? to.sum : to.sum * __expf(to.max - max);
-  for (int i = 0; i < kWidth; ++i) sum += __expf(logits.elems[i] - max);
+  const Exponential exponential(max);
+  float sum = to.max == max ? to.sum : to.sum * exponential(to.max);
+  for (int i = 0; i < kWidth; ++i) sum += exponential(logits.elems[i]);
   to = {max, sum};
 }
 
@@ -58,6 +88,25 @@ __device__ Normalizer JoinedInBlock(Normalizer own, float2* warps) {
   for (unsigned warp = 1; warp < blockDim.x / kWarpThreads; ++warp)
     all = Joined(all, {warps[warp].x, warps[warp].y});
   return all;
+}
+
+// Copies the thread's packs of a row, the same as ForEachPack's, to shared
+// memory: all of them are under way at once.
+template <int kWidth, typename T>
+__device__ void Keep(int64_t classes, const T* row, T* kept) {
+  const int64_t packed = classes / kWidth * kWidth;
+  const int64_t stride = static_cast<int64_t>(blockDim.x) * kWidth;
+  for (int64_t i = static_cast<int64_t>(threadIdx.x) * kWidth; i < packed;
+       i += stride) {
+    if constexpr (kWidth * sizeof(T) == 16) {
+      CopyAsync<kWidth>(row + i, kept + i);
+    } else {
+      StorePack(LoadPack<kWidth>(row + i), kept + i);
+    }
+  }
+  for (int64_t i = packed + threadIdx.x; i < classes; i += blockDim.x)
+    kept[i] = row[i];
+  CommitCopies();
 }
 
 // Calls each(column, pack) for the thread's packs of a row of `classes`, as
@@ -90,45 +139,38 @@ __device__ double LossOf(Normalizer normalizer, float target_logit) {
           static_cast<double>(normalizer.max));
 }
 
-// A block for each row, which is kept in shared memory between the two sweeps
-// if `is_kept`. (Its second sweep would find little of it in a cache that all
-// blocks share.) Each thread reads just what it has kept itself. Two blocks fit
-// a multiprocessor.
+// A block for each row, which is kept in shared memory if `is_kept`. (Its second
+// sweep would find little of it in a cache that all blocks share.) Each thread
+// reads just what it has kept itself. Two blocks fit a multiprocessor, and one
+// loads its row while the other computes.
 template <int kWidth, typename T>
 __global__ void __launch_bounds__(kMostRowThreads, 2)
     TrainKernel(Rows<T> run, bool is_kept, const float* scale, T* logits) {
   __shared__ float2 warps[kMaxWarps];
   T* const row = logits + blockIdx.x * run.stride;
   T* const kept = is_kept ? DynamicShared<T>() : row;
+  if (is_kept) Keep<kWidth>(run.classes, row, kept);
   const int64_t target = run.targets[blockIdx.x];
   // Read before the row is written, which the block does after a barrier.
   const float target_logit = ToFloat(row[target]);
+  if (is_kept) AwaitCopies<0>();
   Normalizer own;
   ForEachPack<kWidth>(
-      run.classes, row,
-      [&](int64_t column, const Pack<kWidth, T>& pack) {
-        if (is_kept) StorePack(pack, kept + column);
-        Add(FloatsOf(pack), own);
-      },
-      [&](int64_t column) {
-        const Pack<1, T> pack = LoadPack<1, T>(row + column);
-        if (is_kept) StorePack(pack, kept + column);
-        Add(FloatsOf(pack), own);
-      });
+      run.classes, kept,
+      [&](int64_t, const Pack<kWidth, T>& pack) { Add(FloatsOf(pack), own); },
+      [&](int64_t column) { Add(LoadFloats<1>(kept + column), own); });
   const Normalizer normalizer = JoinedInBlock(own, warps);
   if (threadIdx.x == 0)
     run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
   const float loss_scale = *scale;
   const float factor = loss_scale / normalizer.sum;
-  const auto gradient = [&](float logit) {
-    return __expf(logit - normalizer.max) * factor;
-  };
+  const Exponential exponential(normalizer.max);
   ForEachPack<kWidth>(
       run.classes, kept,
       [&](int64_t column, const Pack<kWidth, T>& pack) {
         Pack<kWidth, float> gradients = FloatsOf(pack);
         for (int i = 0; i < kWidth; ++i)
-          gradients.elems[i] = gradient(gradients.elems[i]);
+          gradients.elems[i] = exponential(gradients.elems[i]) * factor;
         // It is in one pack of the row alone.
         const int64_t place = target - column;
         if (place >= 0 && place < kWidth) {
@@ -138,7 +180,7 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
         StoreFloats(gradients, row + column);
       },
       [&](int64_t column) {
-        row[column] = RoundTo<T>(gradient(ToFloat(kept[column])) -
+        row[column] = RoundTo<T>(exponential(ToFloat(kept[column])) * factor -
                                  (column == target ? loss_scale : 0.0f));
       });
   for (int64_t i = run.classes + threadIdx.x; i < run.stride; i += blockDim.x)

@@ -1,9 +1,11 @@
 #include "worker/train/testing/timed_rounds.h"
 
 #include <memory>
+#include <utility>
 
 #include "common/clock/clock.h"
 #include "common/metrics/metrics.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
@@ -18,11 +20,19 @@
 namespace ringmaster {
 namespace {
 
+// The time of all steps so far in passes and updates.
+absl::Duration ComputedSoFar(const ProgressBoard& board) {
+  const v1::PhaseDurations phases = board.progress().totals.phases();
+  return FromProto(phases.forward()) + FromProto(phases.backward()) +
+         FromProto(phases.optimizer());
+}
+
 // Stands before another sync, and cuts its steps into rounds.
 class RoundSync final : public ParameterSync {
  public:
-  RoundSync(ParameterSync& sync, const RoundsControl& control, Clock& clock)
-      : sync_(sync), control_(control), clock_(clock) {}
+  RoundSync(ParameterSync& sync, const RoundsControl& control,
+            const ProgressBoard& board, Clock& clock)
+      : sync_(sync), control_(control), board_(board), clock_(clock) {}
 
   absl::Status BeginStep() override {
     if (left_ == 0) RETURN_IF_ERROR(StartRound());
@@ -54,6 +64,8 @@ class RoundSync final : public ParameterSync {
     RETURN_IF_ERROR(control_.await_idle());
     round_.duration =
         round_.steps > 0 ? clock_.Now() - begin_ : absl::ZeroDuration();
+    const absl::Duration computed = ComputedSoFar(board_);
+    round_.computed = computed - std::exchange(computed_, computed);
     left_ = round_.steps = control_.next(round_);
     is_over_ = left_ <= 0;
     if (is_over_) return absl::CancelledError("no round follows");
@@ -63,8 +75,10 @@ class RoundSync final : public ParameterSync {
 
   ParameterSync& sync_;
   const RoundsControl& control_;
+  const ProgressBoard& board_;
   Clock& clock_;
   TimedRound round_;
+  absl::Duration computed_;  // before the round
   MonotonicTime begin_;
   int64_t left_ = 0;  // steps of the round
   bool is_over_ = false;
@@ -115,7 +129,7 @@ absl::Status TrainInRounds(const v1::TrainProgram& program,
   RETURN_IF_ERROR(job->state().SendToDevice());
   RETURN_IF_ERROR(job->files().BeginGeneration(
       rank.generation, 0, exchange->communicator(), rank.collective_timeout));
-  RoundSync sync(exchange->sync(), control, clock);
+  RoundSync sync(exchange->sync(), control, board, clock);
   GenerationRun run(
       rank.collective_timeout,
       {job->state(), exchange->communicator(), sync, job->prefetcher(), board,

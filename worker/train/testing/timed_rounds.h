@@ -19,7 +19,10 @@ namespace ringmaster {
 struct TimedRound {
   int64_t steps = 0;
   absl::Duration duration;  // from an idle device to an idle device
-  double loss = 0;          // of the last step
+  // The part of it in which the device computed, by its own clock: passes and
+  // updates. For the rest it waited for the host.
+  absl::Duration computed;
+  double loss = 0;  // of the last step
 };
 
 struct RoundsControl {
