@@ -59,7 +59,7 @@ class Observer:
         self._cluster = cluster
         self._job_id = job_id
         self._watch = cluster.spawn("watch", [
-            binary("ringctl"), f"--coordinator={cluster.address}", *(["--insecure"] if cluster.coordinator_host else []),
+            binary("ringctl"), f"--coordinator={cluster.address}", *cluster.trusting(cluster.coordinator_host),
             "-o", "json", "watch", job_id], cluster.coordinator_host)
         self._watch_tail = Tail(self._watch.log)
         self._log_tails = {}

@@ -67,6 +67,19 @@ def with_mount(mount):
     return ["unshare", "--mount", "sh", "-c", f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""]
 
 
+def pki(*arguments):
+    """`ringctl pki`, which must succeed; returns what it says."""
+    result = subprocess.run([binary("ringctl"), "pki", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE,
+                            stdin=subprocess.DEVNULL)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def tls_flags(directory, name):
+    """What gives a program the certificate `name` of `ringctl pki` in `directory`."""
+    return [f"--tls_ca_file={directory}/ca.pem", f"--tls_cert_file={directory}/{name}.pem", f"--tls_key_file={directory}/{name}.key"]
+
+
 class Process:
     """A child process with its output in a file."""
 
@@ -120,6 +133,11 @@ class Cluster:
                 print(f"--- {process.name}\n{process.output()[-4000:]}")
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def trusting(self, host):
+        """Flags for a program that has the network: this one is trusted unless `flags` bring certificates."""
+        has_tls = any(flag.startswith("--tls_") for flag in self.flags)
+        return ["--insecure"] if host and not has_tls else []
+
     def spawn(self, name, argv, host=None, env=None):
         prefix = host.prefix() if host else []
         process = Process(name, prefix + argv, self.directory / f"{len(self.processes)}-{name}.log",
@@ -133,7 +151,7 @@ class Cluster:
         port_file = self.directory / f"port-{len(self.processes)}"
         process = self.spawn("coordinator", [
             binary("coordinator", bin_dir), f"--listen={listen}", f"--state_dir={state_dir or self.directory / 'state'}",
-            f"--port_file={port_file}", f"--failure_budget={budget}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+            f"--port_file={port_file}", f"--failure_budget={budget}", *self.trusting(host), *self.flags, *flags], host, env)
         deadline = time.monotonic() + PATIENCE
         while not port_file.exists():
             if process.popen.poll() is not None or time.monotonic() > deadline:
@@ -152,21 +170,21 @@ class Cluster:
         prefix = with_mount(mount) if mount else list(prefix)
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker", bin_dir), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
-            f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags],
+            f"--name={name}", f"--restart={restart}", *self.trusting(host), *self.flags, *flags],
             host, {**roots, **(env or {})})
 
     def start_server(self, name, *flags, slots=1, host=None, env=None, restart="never", bin_dir=None):
         """A parameter server's process; one that ends stays away, unless `restart` says otherwise."""
         return self.spawn(f"server-{name}", [
             binary("parameter_server", bin_dir), f"--coordinator={self.address}", f"--slots={slots}", f"--name={name}",
-            f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+            f"--restart={restart}", *self.trusting(host), *self.flags, *flags], host, env)
 
-    def ringctl(self, *args, timeout=PATIENCE, host=None):
+    def ringctl(self, *args, timeout=PATIENCE, host=None, env=None):
         host = host or self.coordinator_host
         prefix = host.prefix() if host else []
         return subprocess.run(prefix + [binary("ringctl"), f"--coordinator={self.address}",
-                                        *(["--insecure"] if host else []), *self.flags, *args],
-                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+                                        *self.trusting(host), *self.flags, *args],
+                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
 
     def ringctl_sample(self, *args):
         """`ringctl sample`, which asks the program `worker` beside it and no coordinator."""

@@ -7,11 +7,7 @@ import tempfile
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of, synthetic_job
-
-
-def tls_flags(directory, name):
-    return [f"--tls_ca_file={directory}/ca.pem", f"--tls_cert_file={directory}/{name}.pem", f"--tls_key_file={directory}/{name}.key"]
+from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of, pki, synthetic_job, tls_flags
 
 
 class TrainingTest(unittest.TestCase):
@@ -130,9 +126,6 @@ class TrainingTest(unittest.TestCase):
 
     def test_everybody_has_a_role_of_their_own(self):
         with tempfile.TemporaryDirectory() as directory, Cluster() as cluster:
-            def pki(*arguments):
-                self.assertEqual(cluster.ringctl("pki", *arguments).returncode, 0)
-
             pki("init", directory)
             pki("issue", directory, "coordinator", "head", "--hosts=127.0.0.1")
             for role, name in (("worker", "node"), ("submitter", "alice"), ("submitter", "bob"), ("operator", "olga"), ("viewer", "vera")):
