@@ -28,6 +28,7 @@ struct Flag {
   FlagTarget target;
   std::string group;
   std::string default_text;
+  std::string environment;  // the variable; empty: none
   CLI::Option* option = nullptr;
 };
 
@@ -169,7 +170,7 @@ HelpPage FlagSet::Impl::Page() const {
                             .choices = flag->spec.choices,
                             .help = flag->spec.help,
                             .default_text = flag->default_text,
-                            .environment = EnvironmentName(flag->spec.name),
+                            .environment = flag->environment,
                             .is_required = flag->spec.is_required});
     }
   }
@@ -284,19 +285,22 @@ absl::Status FlagSet::Impl::CheckCommand() const {
 }
 
 absl::Status FlagSet::Impl::SetTarget(Flag& flag) {
-  const std::string environment = EnvironmentName(flag.spec.name);
   std::string source = "--" + flag.spec.name;
   std::vector<std::string> texts = flag.option->results();
-  if (texts.empty()) {
-    const char* const text = std::getenv(environment.c_str());
+  if (texts.empty() && !flag.environment.empty()) {
+    const char* const text = std::getenv(flag.environment.c_str());
     if (text != nullptr && *text != '\0') texts.emplace_back(text);
-    source = environment;
+    source = flag.environment;
   }
   if (texts.empty()) {
     if (!flag.spec.is_required) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("flag --", flag.spec.name, " is required (or ",
-                     environment, " in the environment); see --help"));
+    const std::string or_variable =
+        flag.environment.empty()
+            ? ""
+            : absl::StrCat(" (or ", flag.environment, " in the environment)");
+    return absl::InvalidArgumentError(absl::StrCat("flag --", flag.spec.name,
+                                                   " is required", or_variable,
+                                                   "; see --help"));
   }
   const absl::Status status = SetFlag(flag.spec, flag.target, texts);
   if (status.ok()) return status;
@@ -362,8 +366,12 @@ void FlagSet::Add(FlagSpec spec, FlagTarget target) {
   RM_CHECK(!Contains(taken, spec.name), spec.name);
   std::string default_text =
       IsBool(target) && FlagText(target) == "false" ? "" : FlagText(target);
+  std::string environment = impl_->parent == nullptr || spec.is_place
+                                ? EnvironmentName(spec.name)
+                                : "";
   impl_->flags.push_back(std::make_unique<Flag>(
-      Flag{std::move(spec), target, impl_->group, std::move(default_text)}));
+      Flag{std::move(spec), target, impl_->group, std::move(default_text),
+           std::move(environment)}));
   impl_->AddToApp(*impl_->flags.back());
 }
 

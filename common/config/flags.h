@@ -4,7 +4,8 @@
 // variable RINGMASTER_STATE_DIR mean the same; the command line wins over the
 // environment, and the last of repeated flags over earlier ones. A bool is set
 // by `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
-// (-h) and --version.
+// (-h) and --version. A command's own flags, which are of one call, have no
+// variable, except for those that say where things are.
 //
 // Not thread-safe; used once, at the start of main. Values passed to Add must
 // outlive Parse.
@@ -51,6 +52,8 @@ struct FlagSpec {
   std::string help = {};
   // Parse fails if neither the command line nor the environment sets it.
   bool is_required = false;
+  // That a command's flag has a variable: it says where things of this machine are.
+  bool is_place = false;
   // Bounds of numbers, and of durations in seconds; both are allowed values.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();

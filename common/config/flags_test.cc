@@ -273,6 +273,10 @@ class CommandsTest : public testing::Test {
     list.AddArgument("DIR", "Where.", /*is_required=*/true, &file_);
     FlagSet& remove = group.AddCommand("rm", "Removes one.");
     remove.Add({.name = "force", .help = "Even the last."}, &is_forced_);
+    remove.Add({.name = "bin_dir", .help = "Programs.", .is_place = true},
+               &bin_dir_);
+    remove.Add({.name = "reason", .help = "Why.", .is_required = true},
+               &reason_);
   }
   std::string Error(const std::vector<std::string>& args) {
     return std::string(flags_.Parse(args).status().message());
@@ -283,6 +287,8 @@ class CommandsTest : public testing::Test {
   std::vector<std::string> overrides_;
   std::vector<std::string> jobs_;
   bool is_forced_ = false;
+  std::string bin_dir_;
+  std::string reason_;
   FlagSet flags_{"ringctl", "Talks to the coordinator."};
 };
 
@@ -305,6 +311,24 @@ TEST_F(CommandsTest, FlagsOfAllMayStandBeforeTheCommand) {
   EXPECT_EQ(flags_.command(), "status");
   EXPECT_EQ(coordinator_, "c:1");
   EXPECT_TRUE(jobs_.empty());
+}
+
+TEST_F(CommandsTest, NoVariableSaysWhatOneCallMeans) {
+  const std::vector<std::string> names = {"FORCE", "REASON", "BIN_DIR"};
+  for (const std::string& name : names) {
+    ASSERT_EQ(setenv(("RINGMASTER_" + name).c_str(), "1", 1), 0);
+  }
+  EXPECT_EQ(Error({"checkpoint", "rm"}),
+            "flag --reason is required; see --help");
+  EXPECT_EQ(Error({"checkpoint", "rm", "--reason=old"}), "");
+  for (const std::string& name : names) {
+    unsetenv(("RINGMASTER_" + name).c_str());
+  }
+  EXPECT_FALSE(is_forced_);
+  EXPECT_EQ(reason_, "old");
+  EXPECT_EQ(bin_dir_, "1");
+  const std::string help = flags_.Pages().back().flags.front().environment;
+  EXPECT_EQ(help, "");
 }
 
 TEST_F(CommandsTest, AListOfArgumentsTakesAllThatRemain) {
@@ -368,7 +392,8 @@ TEST_F(CommandsTest, ACommandMayHaveCommands) {
   EXPECT_EQ(flags_.command(), "checkpoint ls");
   EXPECT_EQ(file_, "rm");
   EXPECT_EQ(coordinator_, "c:1");
-  const std::vector<std::string> remove = {"checkpoint", "rm", "--force"};
+  const std::vector<std::string> remove = {"checkpoint", "rm", "--force",
+                                           "--reason=old"};
   ASSERT_TRUE(flags_.Parse(remove).ok()) << Error(remove);
   EXPECT_EQ(flags_.command(), "checkpoint rm");
   EXPECT_TRUE(is_forced_);

@@ -160,13 +160,14 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
   local.Add({.name = "bin_dir",
              .unit = "DIR",
              .help = "Where the programs coordinator and worker are; beside "
-                     "ringctl unless given."},
+                     "ringctl unless given.",
+             .is_place = true},
             &line.local.bin_dir);
-  local.Add(
-      {.name = "run_dir",
-       .unit = "DIR",
-       .help = "Where logs go; a new ./ringmaster-run-TIME unless given."},
-      &line.local.run_dir);
+  local.Add({.name = "run_dir",
+             .unit = "DIR",
+             .help = "Where logs go; a new ./ringmaster-run-TIME unless given.",
+             .is_place = true},
+            &line.local.run_dir);
 
   FlagSet& submit = flags.AddCommand("submit", "Queue a job.");
   submit.AddArgument("JOB_FILE",

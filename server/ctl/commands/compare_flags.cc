@@ -96,7 +96,8 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
   command.Add({.name = "bin_dir",
                .unit = "DIR",
                .help = "Where the programs coordinator and worker are; beside "
-                       "ringctl unless given."},
+                       "ringctl unless given.",
+               .is_place = true},
               &compare.bin_dir);
 }
 

@@ -296,7 +296,8 @@ void AddDoctorCommand(FlagSet& flags, DoctorFlags& doctor) {
               &doctor.data_ports);
   command.Add({.name = "state_dir",
                .unit = "DIR",
-               .help = "Also check whether a coordinator could write there."},
+               .help = "Also check whether a coordinator could write there.",
+               .is_place = true},
               &doctor.state_dir);
   command.Add(
       {.name = "checkpoint",
@@ -306,7 +307,8 @@ void AddDoctorCommand(FlagSet& flags, DoctorFlags& doctor) {
   command.Add({.name = "bin_dir",
                .unit = "DIR",
                .help = "Where the other programs are; beside ringctl unless "
-                       "given."},
+                       "given.",
+               .is_place = true},
               &doctor.bin_dir);
 }
 

@@ -62,7 +62,8 @@ void AddSampleCommand(FlagSet& flags, SampleOptions& options) {
   sample.Add({.name = "bin_dir",
               .unit = "DIR",
               .help = "Where the program worker is; beside ringctl unless "
-                      "given."},
+                      "given.",
+              .is_place = true},
              &options.bin_dir);
 }
 

@@ -79,9 +79,12 @@ void AddStateCommand(FlagSet& flags, StateCommandOptions& options) {
   FlagSet& group = flags.AddCommand(
       "state", "Back up and restore a coordinator's --state_dir, here.");
   const auto add_directory = [&](FlagSet& command, const char* help) {
-    command.Add(
-        {.name = "state_dir", .unit = "DIR", .help = help, .is_required = true},
-        &options.state_dir);
+    command.Add({.name = "state_dir",
+                 .unit = "DIR",
+                 .help = help,
+                 .is_required = true,
+                 .is_place = true},
+                &options.state_dir);
   };
   FlagSet& backup = group.AddCommand(
       "backup",
