@@ -128,24 +128,15 @@ const Identity* AccessRules::FindSubject(std::string_view subject) const {
 }
 
 absl::StatusOr<std::optional<AccessRules>> AccessFileWatch::Poll() {
+  if (!changes_.Look()) return std::nullopt;
   struct stat status = {};
-  std::string version = "none";
-  if (stat(path_.c_str(), &status) == 0) {
-    version = absl::StrCat(
-        status.st_dev, " ", status.st_ino, " ", status.st_size, " ",
-        status.st_mode, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec,
-        " ", status.st_ctim.tv_sec, ".", status.st_ctim.tv_nsec);
-    owner_ = status.st_uid;
-  }
-  if (version_ == version) return std::nullopt;
+  if (stat(path_.c_str(), &status) == 0) owner_ = status.st_uid;
   absl::StatusOr<AccessRules> rules = AccessRules::Read(path_);
   if (!rules.ok()) {
-    // Once for each change, but it is tried again: the disk may have been at fault.
-    if (std::exchange(refused_version_, version) == version)
-      return std::nullopt;
+    if (changes_.Refuse() > 1) return std::nullopt;
     return rules.status();
   }
-  version_ = version;
+  changes_.Accept();
   return std::optional<AccessRules>(*std::move(rules));
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/config/file_changes.h"
 #include "server/coordinator/access/role.h"
 
 namespace ringmaster::coordinator {
@@ -53,7 +54,8 @@ class AccessRules {
 // Notices when the file changes. Thread-compatible.
 class AccessFileWatch {
  public:
-  explicit AccessFileWatch(std::string path) : path_(std::move(path)) {}
+  explicit AccessFileWatch(std::string path)
+      : path_(std::move(path)), changes_({path_}) {}
 
   // What the file says, if it is another one than at the last call, or has been
   // written since; the errors of AccessRules::Read once for each such change.
@@ -65,10 +67,7 @@ class AccessFileWatch {
 
  private:
   const std::string path_;
-  // Of the file that was read last: its device, number, size and times.
-  std::string version_;
-  // The same of the last one that was refused.
-  std::string refused_version_;
+  FileChanges changes_;
   uint32_t owner_ = 0;
 };
 
