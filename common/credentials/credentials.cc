@@ -1,5 +1,7 @@
 #include "common/credentials/credentials.h"
 
+#include <grpcpp/channel.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
@@ -10,9 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/credentials/following_server_credentials.h"
 #include "common/credentials/tls_files.h"
+#include "common/credentials/tls_watch.h"
 #include "common/credentials/token_file.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 
 namespace ringmaster {
 namespace {
@@ -61,6 +66,49 @@ class TokenPlugin final : public grpc::MetadataCredentialsPlugin {
   const std::string path_;
 };
 
+// TLS with the files as they are when a channel is made.
+class FollowingChannelCredentials final : public grpc::ChannelCredentials {
+ public:
+  FollowingChannelCredentials(std::shared_ptr<const TlsWatch> watch,
+                              std::string token_file)
+      : watch_(std::move(watch)), token_file_(std::move(token_file)) {}
+
+ private:
+  std::shared_ptr<grpc::Channel> CreateChannelImpl(
+      const grpc::string& target, const grpc::ChannelArguments& args) override {
+    return grpc::CreateCustomChannel(target, Current(), args);
+  }
+  grpc::SecureChannelCredentials* AsSecureCredentials() override {
+    return nullptr;
+  }
+
+  // The same for the same files: gRPC lets only channels of the same credentials share
+  // a connection.
+  std::shared_ptr<grpc::ChannelCredentials> Current() EXCLUDES(mutex_) {
+    std::shared_ptr<const TlsFiles> files = watch_->files();
+    MutexLock lock(mutex_);
+    if (files_ == files) return current_;
+    grpc::SslCredentialsOptions ssl;
+    ssl.pem_root_certs = files->ca;
+    ssl.pem_private_key = files->key;
+    ssl.pem_cert_chain = files->certificate;
+    current_ = grpc::SslCredentials(ssl);
+    if (!token_file_.empty()) {
+      current_ = grpc::CompositeChannelCredentials(
+          current_, grpc::MetadataCredentialsFromPlugin(
+                        std::make_unique<TokenPlugin>(token_file_)));
+    }
+    files_ = std::move(files);
+    return current_;
+  }
+
+  const std::shared_ptr<const TlsWatch> watch_;
+  const std::string token_file_;
+  Mutex mutex_;
+  std::shared_ptr<const TlsFiles> files_ GUARDED_BY(mutex_);  // of current_
+  std::shared_ptr<grpc::ChannelCredentials> current_ GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 bool HasTlsFlag(const CredentialsOptions& options) {
@@ -81,21 +129,14 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     return absl::InvalidArgumentError(
         "--tls_ca_file needs --tls_cert_file and --tls_key_file as well");
   }
-  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
+  ASSIGN_OR_RETURN(std::shared_ptr<const TlsWatch> watch,
+                   FollowTlsFiles(options));
   if (options.tls_ca_file.empty() && !options.takes_tokens) {
     return absl::InvalidArgumentError(
         "TLS without --tls_ca_file would let in everybody: give it, so that "
         "clients need a certificate, or an --access_file with tokens");
   }
-  grpc::SslServerCredentialsOptions ssl(
-      options.tls_ca_file.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-      : options.takes_tokens
-          ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
-          : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  ssl.pem_root_certs = std::move(files.ca);
-  ssl.pem_key_cert_pairs.push_back(
-      {std::move(files.key), std::move(files.certificate)});
-  return grpc::SslServerCredentials(ssl);
+  return FollowingServerCredentials(std::move(watch), options.takes_tokens);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
@@ -112,18 +153,12 @@ MakeChannelCredentials(const CredentialsOptions& options,
         "--tls_ca_file (and --tls_cert_file and --tls_key_file)"));
     return grpc::InsecureChannelCredentials();
   }
-  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
-  grpc::SslCredentialsOptions ssl;
-  ssl.pem_root_certs = std::move(files.ca);
-  ssl.pem_private_key = std::move(files.key);
-  ssl.pem_cert_chain = std::move(files.certificate);
-  std::shared_ptr<grpc::ChannelCredentials> credentials =
-      grpc::SslCredentials(ssl);
-  if (options.token_file.empty()) return credentials;
-  RETURN_IF_ERROR(ReadToken(options.token_file).status());
-  return grpc::CompositeChannelCredentials(
-      credentials, grpc::MetadataCredentialsFromPlugin(
-                       std::make_unique<TokenPlugin>(options.token_file)));
+  ASSIGN_OR_RETURN(std::shared_ptr<const TlsWatch> watch,
+                   FollowTlsFiles(options));
+  if (!options.token_file.empty())
+    RETURN_IF_ERROR(ReadToken(options.token_file).status());
+  return std::make_shared<FollowingChannelCredentials>(std::move(watch),
+                                                       options.token_file);
 }
 
 }  // namespace ringmaster

@@ -9,7 +9,8 @@
 //   none given, loopback address       clear text
 //   none given, another address        refused, unless `insecure` is set
 //
-// The files of TLS are read once.
+// The files of TLS are followed: a connection uses those that are there when it is
+// made, or the last ones that were right (tls_watch.h). Connections that are open go on.
 //
 // Thread-safe.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_CREDENTIALS_H_

@@ -1,15 +1,22 @@
 #include "common/credentials/credentials.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "common/credentials/testing/test_certificates.h"
+#include "common/logging/testing/log_capture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -98,13 +105,18 @@ class Served {
   bool Accepts(const CredentialsOptions& client) const {
     auto credentials = MakeChannelCredentials(client, kLocal);
     EXPECT_TRUE(credentials.ok()) << credentials.status();
-    grpc::ChannelArguments own_connection;
-    own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return BecomesReady(*grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(port_), *credentials, own_connection));
+    return BecomesReady(*Connect(*credentials));
   }
 
- private:
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> Connect(
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    grpc::ChannelArguments own_connection;
+    own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port_),
+                                     credentials, own_connection);
+  }
+
   // A channel is ready once the server's first frame has come, which the server
   // sends when it accepts the handshake.
   static bool BecomesReady(grpc::Channel& channel) {
@@ -122,6 +134,7 @@ class Served {
     return state == GRPC_CHANNEL_READY;
   }
 
+ private:
   grpc::CallbackGenericService no_service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> running_;
@@ -248,6 +261,142 @@ TEST_F(TlsTest, AKeyOfAnotherCertificateIsRefused) {
                          .tls_key_file = worker_.key}),
             "--tls_key_file=" + worker_.key +
                 ": does not belong to --tls_cert_file=" + server_.certificate);
+}
+
+// ---- Files that are replaced while they are in use.
+
+class RenewalTest : public testing::Test {
+ protected:
+  RenewalTest() {
+    Use("server", ours_.Issue("s1"));
+    Use("worker", ours_.Issue("w1"));
+    WriteWhole(OptionsOf("server").tls_ca_file, TextOf(ours_.ca_file()));
+    WriteWhole(OptionsOf("worker").tls_ca_file, TextOf(ours_.ca_file()));
+    server_.emplace(OptionsOf("server"));
+    auto credentials = MakeChannelCredentials(OptionsOf("worker"), kLocal);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    worker_ = *credentials;
+  }
+
+  CredentialsOptions OptionsOf(const std::string& who) const {
+    return {.tls_ca_file = directory_ + "/" + who + "-ca.pem",
+            .tls_cert_file = directory_ + "/" + who + ".pem",
+            .tls_key_file = directory_ + "/" + who + ".key"};
+  }
+
+  static std::string TextOf(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  // The key first, as cert-manager's and `ringctl pki`'s files become.
+  void Use(const std::string& who, const TestCertificates::Files& files) const {
+    WriteWhole(OptionsOf(who).tls_key_file, TextOf(files.key));
+    WriteWhole(OptionsOf(who).tls_cert_file, TextOf(files.certificate));
+  }
+
+  static void WriteWhole(const std::string& path, const std::string& text) {
+    std::ofstream(path + ".new") << text;
+    std::rename((path + ".new").c_str(), path.c_str());
+  }
+
+  // The name in the certificate that the server shows to a new connection of the
+  // worker's; "" if one of them refuses the other.
+  std::string ServerShows() const {
+    const auto channel = server_->Connect(worker_);
+    grpc::GenericStub stub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+    grpc::CompletionQueue queue;
+    const grpc::Slice nothing("");
+    const grpc::ByteBuffer request(&nothing, 1);
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    const auto call =
+        stub.PrepareUnaryCall(&context, "/no/Service", request, &queue);
+    call->StartCall();
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    // The server has no method, so it says so to whom it has let in.
+    if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) return "";
+    const auto names =
+        context.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    return names.empty() ? "?" : std::string(names[0].data(), names[0].size());
+  }
+
+  // Asks until the server shows `name`, or for ten seconds.
+  std::string AwaitServerShows(const std::string& name) const {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    std::string shown = ServerShows();
+    while (shown != name && absl::Now() < deadline) shown = ServerShows();
+    return shown;
+  }
+
+  const std::string directory_ = testing::TempDir();
+  const TestCertificates ours_{directory_, "renewed-ours"};
+  const TestCertificates theirs_{directory_, "renewed-theirs"};
+  std::optional<Served> server_;
+  std::shared_ptr<grpc::ChannelCredentials> worker_;
+};
+
+TEST_F(RenewalTest, NewConnectionsUseTheNewCertificateAndOpenOnesGoOn) {
+  const auto open = server_->Connect(worker_);
+  ASSERT_EQ(open->GetState(true), GRPC_CHANNEL_IDLE);
+  ASSERT_EQ(ServerShows(), "s1");
+  ASSERT_TRUE(Served::BecomesReady(*open));
+  Use("server", ours_.Issue("s2"));
+  EXPECT_EQ(AwaitServerShows("s2"), "s2");
+  EXPECT_EQ(open->GetState(false), GRPC_CHANNEL_READY);
+}
+
+TEST_F(RenewalTest, FilesThatDoNotCheckOutChangeNothing) {
+  const CredentialsOptions files = OptionsOf("server");
+  const TestCertificates::Files next = ours_.Issue("s2");
+  const std::string pem = TextOf(next.certificate);
+  LogCapture log;
+  const auto expect_refused = [&](const std::string& why) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (!log.Contains(why) && absl::Now() < deadline)
+      EXPECT_EQ(ServerShows(), "s1");
+    EXPECT_TRUE(log.Contains(why)) << why;
+    EXPECT_EQ(ServerShows(), "s1");
+  };
+  std::ofstream(files.tls_cert_file) << pem.substr(0, pem.size() / 2);
+  expect_refused("is not a certificate in PEM");
+  std::ofstream(files.tls_cert_file) << "";
+  expect_refused("is empty");
+  std::ofstream(files.tls_cert_file) << pem;
+  expect_refused("does not belong to");
+  Use("server", ours_.Issue("expired", {}, absl::Seconds(30)));
+  expect_refused("has expired on");
+  Use("server", next);
+  EXPECT_EQ(AwaitServerShows("s2"), "s2");
+}
+
+// Everybody gets the new authority beside the old one, then new certificates, and then
+// loses the old one.
+TEST_F(RenewalTest, AnAuthorityIsReplacedWhileBothSidesRun) {
+  const auto trust = [this](const std::string& who, const std::string& text) {
+    WriteWhole(OptionsOf(who).tls_ca_file, text);
+  };
+  const std::string both = TextOf(ours_.ca_file()) + TextOf(theirs_.ca_file());
+  trust("server", both);
+  trust("worker", both);
+  Use("server", theirs_.Issue("s2"));
+  EXPECT_EQ(AwaitServerShows("s2"), "s2");
+  Use("worker", theirs_.Issue("w2"));
+  trust("server", TextOf(theirs_.ca_file()));
+  trust("worker", TextOf(theirs_.ca_file()));
+  Use("server", theirs_.Issue("s3"));
+  EXPECT_EQ(AwaitServerShows("s3"), "s3");
+  // The old authority's certificates are refused now.
+  EXPECT_FALSE(server_->Accepts({.tls_ca_file = theirs_.ca_file(),
+                                 .tls_cert_file = ours_.Issue("w3").certificate,
+                                 .tls_key_file = ours_.Issue("w3").key}));
 }
 
 }  // namespace

@@ -1,13 +1,19 @@
 #include "common/credentials/tls_files.h"
 
 #include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
 
+#include <algorithm>
+#include <ctime>
 #include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -19,7 +25,12 @@ namespace {
 
 using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
+using Certificates = std::vector<X509Ptr>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+
+std::string FormatDate(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
 
 absl::Status WrongFile(std::string_view flag, const std::string& path,
                        std::string_view why) {
@@ -38,10 +49,23 @@ absl::StatusOr<std::string> ReadFile(std::string_view flag,
   return text;
 }
 
-X509Ptr ParseCertificate(const std::string& pem) {
+// All certificates of `pem`, in order; none if there is none, or one of them is not
+// whole.
+Certificates ParseCertificates(const std::string& pem) {
   const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
                    &BIO_free);
-  return {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), &X509_free};
+  Certificates certificates;
+  ERR_clear_error();
+  while (true) {
+    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr),
+                 &X509_free);
+    if (next == nullptr) break;
+    certificates.push_back(std::move(next));
+  }
+  const bool is_at_end =
+      ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (!is_at_end) certificates.clear();
+  return certificates;
 }
 
 // A key with a password is not read: there is nobody to ask for it.
@@ -53,49 +77,103 @@ KeyPtr ParseKey(const std::string& pem) {
           &EVP_PKEY_free};
 }
 
-// OK iff the certificate is valid by this machine's clock.
-absl::Status CheckDates(const X509& certificate, const std::string& path) {
-  const auto date = [](const ASN1_TIME* time) {
-    const BioPtr bio(BIO_new(BIO_s_mem()), &BIO_free);
-    ASN1_TIME_print_ex(bio.get(), time, ASN1_DTFLGS_ISO8601);
-    char* text = nullptr;
-    const auto size = BIO_get_mem_data(bio.get(), &text);
-    return std::string(text, static_cast<size_t>(size));
-  };
-  const ASN1_TIME* const begin = X509_get0_notBefore(&certificate);
-  const ASN1_TIME* const end = X509_get0_notAfter(&certificate);
-  if (X509_cmp_current_time(begin) > 0) {
-    return WrongFile("--tls_cert_file", path,
-                     absl::StrCat("is not valid before ", date(begin),
-                                  "; does this machine's clock go right?"));
+absl::Time TimeOf(const ASN1_TIME* time) {
+  std::tm parts = {};
+  ASN1_TIME_to_tm(time, &parts);
+  return absl::FromTimeT(timegm(&parts));
+}
+
+std::string SerialOf(const X509& certificate) {
+  const std::unique_ptr<BIGNUM, decltype(&BN_free)> number(
+      ASN1_INTEGER_to_BN(X509_get0_serialNumber(&certificate), nullptr),
+      &BN_free);
+  char* const text = BN_bn2hex(number.get());
+  const std::string serial = text;
+  OPENSSL_free(text);
+  return serial;
+}
+
+// Narrows the time in which `files` is valid to the certificate's.
+void Narrow(const X509& certificate, TlsFiles& files) {
+  files.begin =
+      std::max(files.begin, TimeOf(X509_get0_notBefore(&certificate)));
+  files.end = std::min(files.end, TimeOf(X509_get0_notAfter(&certificate)));
+}
+
+// The certificates from the first of `own` to an authority of `ca` that it leads to,
+// as TLS would find them (RFC 5280, section 6), whether or not they are valid now;
+// none if it leads to none.
+Certificates ChainOf(const Certificates& own, const Certificates& ca) {
+  const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(
+      X509_STORE_new(), &X509_STORE_free);
+  for (const X509Ptr& each : ca) X509_STORE_add_cert(store.get(), each.get());
+  const std::unique_ptr<STACK_OF(X509), void (*)(STACK_OF(X509)*)> others(
+      sk_X509_new_null(), [](STACK_OF(X509) * stack) { sk_X509_free(stack); });
+  for (const X509Ptr& each : own) sk_X509_push(others.get(), each.get());
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> context(
+      X509_STORE_CTX_new(), &X509_STORE_CTX_free);
+  X509_STORE_CTX_init(context.get(), store.get(), own.front().get(),
+                      others.get());
+  X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_NO_CHECK_TIME);
+  Certificates chain;
+  if (X509_verify_cert(context.get()) != 1) return chain;
+  STACK_OF(X509)* const found = X509_STORE_CTX_get0_chain(context.get());
+  for (int i = 0; i < sk_X509_num(found); ++i) {
+    X509_up_ref(sk_X509_value(found, i));
+    chain.emplace_back(sk_X509_value(found, i), &X509_free);
   }
-  if (X509_cmp_current_time(end) < 0) {
+  return chain;
+}
+
+// OK iff all certificates so far are valid at `now`, by this machine's clock.
+absl::Status CheckDates(const TlsFiles& files, std::string_view flag,
+                        const std::string& path, absl::Time now) {
+  if (now < files.begin) {
     return WrongFile(
-        "--tls_cert_file", path,
-        absl::StrCat("has expired on ", date(end), "; issue another one"));
+        flag, path,
+        absl::StrCat("is not valid before ", FormatDate(files.begin),
+                     ", and this machine's clock says ", FormatDate(now),
+                     ": is it right?"));
+  }
+  if (now > files.end) {
+    return WrongFile(flag, path,
+                     absl::StrCat("has expired on ", FormatDate(files.end),
+                                  ", and this machine's clock says ",
+                                  FormatDate(now), ": issue another one"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckFiles(const CredentialsOptions& options,
-                        const TlsFiles& files) {
-  if (!files.ca.empty() && ParseCertificate(files.ca) == nullptr) {
-    return WrongFile("--tls_ca_file", options.tls_ca_file,
-                     "is not a certificate in PEM");
+absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
+                        TlsFiles& files) {
+  Certificates ca;
+  if (!files.ca.empty()) {
+    ca = ParseCertificates(files.ca);
+    if (ca.empty()) {
+      return WrongFile("--tls_ca_file", options.tls_ca_file,
+                       "is not a certificate in PEM");
+    }
   }
   if (files.certificate.empty()) return absl::OkStatus();
-  const X509Ptr certificate = ParseCertificate(files.certificate);
-  if (certificate == nullptr) {
+  const Certificates own = ParseCertificates(files.certificate);
+  if (own.empty()) {
     return WrongFile("--tls_cert_file", options.tls_cert_file,
                      "is not a certificate in PEM");
   }
-  RETURN_IF_ERROR(CheckDates(*certificate, options.tls_cert_file));
+  files.serial = SerialOf(*own.front());
+  for (const X509Ptr& each : own) Narrow(*each, files);
+  RETURN_IF_ERROR(
+      CheckDates(files, "--tls_cert_file", options.tls_cert_file, now));
+  const Certificates chain = ChainOf(own, ca);
+  for (const X509Ptr& each : chain) Narrow(*each, files);
+  files.is_signed_by_ca = !chain.empty();
+  RETURN_IF_ERROR(CheckDates(files, "--tls_ca_file", options.tls_ca_file, now));
   const KeyPtr key = ParseKey(files.key);
   if (key == nullptr) {
     return WrongFile("--tls_key_file", options.tls_key_file,
                      "is not a private key in PEM without a password");
   }
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+  if (X509_check_private_key(own.front().get(), key.get()) != 1) {
     return WrongFile("--tls_key_file", options.tls_key_file,
                      absl::StrCat("does not belong to --tls_cert_file=",
                                   options.tls_cert_file));
@@ -105,7 +183,8 @@ absl::Status CheckFiles(const CredentialsOptions& options,
 
 }  // namespace
 
-absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options) {
+absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options,
+                                      absl::Time now) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError(
         options.tls_key_file.empty()
@@ -117,7 +196,7 @@ absl::StatusOr<TlsFiles> ReadTlsFiles(const CredentialsOptions& options) {
   ASSIGN_OR_RETURN(files.certificate,
                    ReadFile("--tls_cert_file", options.tls_cert_file));
   ASSIGN_OR_RETURN(files.key, ReadFile("--tls_key_file", options.tls_key_file));
-  const absl::Status checked = CheckFiles(options, files);
+  const absl::Status checked = CheckFiles(options, now, files);
   ERR_clear_error();  // OpenSSL's queue, which gRPC would report as its own.
   RETURN_IF_ERROR(checked);
   return files;

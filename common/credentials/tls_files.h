@@ -8,20 +8,32 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/credentials/credentials.h"
 
 namespace ringmaster {
 
-// PEM texts; "" where the flag is not given.
+// PEM texts; "" where the flag is not given. The rest is about the certificate, and
+// empty without one.
 struct TlsFiles {
   std::string ca;
   std::string certificate;
   std::string key;
+
+  // As `openssl x509 -serial` writes it.
+  std::string serial = {};
+  // When it begins and ends to be valid, with all that it depends on: intermediate
+  // certificates, and the authority's if that is in the CA file.
+  absl::Time begin = absl::InfinitePast();
+  absl::Time end = absl::InfiniteFuture();
+  // One of the CA file signed it. It need not: that file is for the other side's.
+  bool is_signed_by_ca = false;
 };
 
-// Reads the files that `options` names. INVALID_ARGUMENT as in credentials.h.
+// Reads the files that `options` names, which must be valid at `now`. INVALID_ARGUMENT
+// as in credentials.h.
 [[nodiscard]] absl::StatusOr<TlsFiles> ReadTlsFiles(
-    const CredentialsOptions& options);
+    const CredentialsOptions& options, absl::Time now);
 
 }  // namespace ringmaster
 

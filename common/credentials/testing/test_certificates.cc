@@ -9,10 +9,13 @@
 namespace ringmaster {
 namespace {
 
+// Beyond the time in which their end is warned of.
+constexpr absl::Duration kLifetime = absl::Hours(30 * 24);
+
 CertificateAuthority Make(const std::string& name) {
   const absl::Time now = absl::Now();
   absl::StatusOr<CertificateAuthority> authority = CertificateAuthority::Create(
-      name, now - absl::Minutes(1), now + absl::Hours(1));
+      name, now - absl::Minutes(1), now + kLifetime);
   RM_CHECK(authority.ok(), authority.status().ToString());
   return *std::move(authority);
 }
@@ -33,9 +36,9 @@ TestCertificates::TestCertificates(std::string directory, std::string name)
 
 std::string TestCertificates::ca_file() const { return prefix_ + "-ca.pem"; }
 
-TestCertificates::Files TestCertificates::Issue(const std::string& who,
-                                                std::vector<std::string> roles,
-                                                absl::Duration lifetime) const {
+TestCertificates::Files TestCertificates::Issue(
+    const std::string& who, std::vector<std::string> roles,
+    std::optional<absl::Duration> lifetime) const {
   const Files files = {.certificate = prefix_ + "-" + who + ".pem",
                        .key = prefix_ + "-" + who + ".key"};
   const absl::Time begin = absl::Now() - absl::Minutes(1);
@@ -44,7 +47,7 @@ TestCertificates::Files TestCertificates::Issue(const std::string& who,
                         .roles = std::move(roles),
                         .hosts = {"localhost", "127.0.0.1", "::1"},
                         .begin = begin,
-                        .end = begin + lifetime});
+                        .end = begin + lifetime.value_or(kLifetime)});
   RM_CHECK(issued.ok(), issued.status().ToString());
   WriteFile(files.certificate, issued->certificate);
   WriteFile(files.key, issued->key);

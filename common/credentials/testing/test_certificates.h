@@ -5,6 +5,7 @@
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TESTING_TEST_CERTIFICATES_H_
 #define RINGMASTER_COMMON_CREDENTIALS_TESTING_TEST_CERTIFICATES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,10 @@ class TestCertificates {
     std::string key;
   };
   // A new key for `who` (also in the file names) and a certificate that this
-  // authority signed, which began a minute ago.
+  // authority signed, which began a minute ago and lasts a month unless given.
   [[nodiscard]] Files Issue(const std::string& who,
                             std::vector<std::string> roles = {},
-                            absl::Duration lifetime = absl::Hours(1)) const;
+                            std::optional<absl::Duration> lifetime = {}) const;
 
  private:
   const std::string prefix_;

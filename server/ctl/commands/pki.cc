@@ -213,12 +213,11 @@ absl::StatusOr<int> Renew(const PkiOptions& options, absl::Time now,
   if (!renewed.ok()) return Annotate(renewed.status(), path);
   NewFile file(path, /*may_replace=*/true, kPublic);
   RETURN_IF_ERROR(file.Write(*renewed));
-  Print(
-      {{"certificate", path}},
-      absl::StrCat("renewed ", Printable(path),
-                   ", for the same key; programs that use it read it when they "
-                   "start\n"),
-      format, console);
+  Print({{"certificate", path}},
+        absl::StrCat("renewed ", Printable(path),
+                     ", for the same key; programs that use it take it over by "
+                     "themselves\n"),
+        format, console);
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -1,0 +1,175 @@
+#include "common/credentials/tls_watch.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
+#include "common/logging/logging.h"
+#include "common/status/status_macros.h"
+#include "common/sync/periodic_thread.h"
+#include "common/text/instant.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(1);
+constexpr absl::Duration kWarningInterval = absl::Hours(24);
+
+// A watch and the thread that looks.
+struct Followed {
+  explicit Followed(std::unique_ptr<TlsWatch> opened)
+      : watch(std::move(opened)),
+        thread(Clock::Real(), kInterval, [this] { watch->Poll(absl::Now()); }) {
+  }
+
+  const std::unique_ptr<TlsWatch> watch;
+  const PeriodicThread thread;
+};
+
+// CA, certificate and key.
+using Paths = std::tuple<std::string, std::string, std::string>;
+
+// All that are followed in this process.
+struct Registry {
+  Mutex mutex;
+  std::map<Paths, std::weak_ptr<Followed>> followed GUARDED_BY(mutex);
+};
+
+Registry& GetRegistry() {
+  static Registry& registry = *new Registry();
+  return registry;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TlsWatch>> TlsWatch::Open(
+    const CredentialsOptions& options, absl::Time now) {
+  FileChanges changes(
+      {options.tls_ca_file, options.tls_cert_file, options.tls_key_file});
+  (void)changes.Look();
+  ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options, now));
+  changes.Accept();
+  std::unique_ptr<TlsWatch> watch(new TlsWatch(options, std::move(changes)));
+  MutexLock lock(watch->mutex_);
+  watch->files_ = std::make_shared<const TlsFiles>(std::move(files));
+  return watch;
+}
+
+TlsWatch::TlsWatch(const CredentialsOptions& options, FileChanges changes)
+    : options_(options), changes_(std::move(changes)) {}
+
+std::shared_ptr<const TlsFiles> TlsWatch::files() const {
+  MutexLock lock(mutex_);
+  return files_;
+}
+
+absl::StatusOr<TlsFiles> TlsWatch::ReadNext(absl::Time now) const {
+  ASSIGN_OR_RETURN(TlsFiles next, ReadTlsFiles(options_, now));
+  if (!files()->is_signed_by_ca || next.is_signed_by_ca) return next;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tls_cert_file=", options_.tls_cert_file,
+                   ": no authority of --tls_ca_file=", options_.tls_ca_file,
+                   " signed it, and one had signed the certificate before it"));
+}
+
+void TlsWatch::Poll(absl::Time now) {
+  TakeOverChanges(now);
+  WarnOfEnd(now);
+}
+
+void TlsWatch::TakeOverChanges(absl::Time now) {
+  if (!changes_.Look()) return;
+  absl::StatusOr<TlsFiles> next = ReadNext(now);
+  if (!next.ok()) {
+    if (changes_.Refuse() != 2) return;
+    LogEvent(LogLevel::kError, "certificate.refused",
+             {{"error", absl::StrCat(next.status().message(),
+                                     "; the one before stays in use")}});
+    return;
+  }
+  changes_.Accept();
+  LogEvent(LogLevel::kInfo, "certificate.renewed",
+           {{"file", options_.tls_cert_file},
+            {"ca_file", options_.tls_ca_file},
+            {"serial", next->serial},
+            {"end", FormatInstant(next->end, absl::UTCTimeZone())}});
+  auto files = std::make_shared<const TlsFiles>(*std::move(next));
+  MutexLock lock(mutex_);
+  files_ = std::move(files);
+}
+
+void TlsWatch::WarnOfEnd(absl::Time now) {
+  const std::shared_ptr<const TlsFiles> files = this->files();
+  if (now >= files->begin && now < files->end - kEndWarning) {
+    next_warning_ = absl::InfinitePast();
+    return;
+  }
+  if (now < next_warning_) return;
+  next_warning_ = now + kWarningInterval;
+  const auto log = [&](LogLevel level, std::string_view event,
+                       std::string_view message) {
+    LogEvent(level, event,
+             {{"file", options_.tls_cert_file},
+              {"serial", files->serial},
+              {"begin", FormatInstant(files->begin, absl::UTCTimeZone())},
+              {"end", FormatInstant(files->end, absl::UTCTimeZone())},
+              {"clock", FormatInstant(now, absl::UTCTimeZone())},
+              {"message", message}});
+  };
+  if (now < files->begin) {
+    log(LogLevel::kError, "certificate.not_valid_yet",
+        "others may refuse it; is this machine's clock right?");
+  } else if (now >= files->end) {
+    log(LogLevel::kError, "certificate.expired",
+        "others refuse it, or it them; issue another one, and look at this "
+        "machine's clock if it should be valid");
+  } else {
+    log(LogLevel::kWarning, "certificate.expires",
+        "issue another one; it is used without a restart");
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const TlsWatch>> FollowTlsFiles(
+    const CredentialsOptions& options) {
+  const Paths paths = {options.tls_ca_file, options.tls_cert_file,
+                       options.tls_key_file};
+  Registry& registry = GetRegistry();
+  MutexLock lock(registry.mutex);
+  std::weak_ptr<Followed>& known = registry.followed[paths];
+  std::shared_ptr<Followed> followed = known.lock();
+  if (followed == nullptr) {
+    ASSIGN_OR_RETURN(std::unique_ptr<TlsWatch> watch,
+                     TlsWatch::Open(options, absl::Now()));
+    followed = std::make_shared<Followed>(std::move(watch));
+    known = followed;
+  }
+  const TlsWatch* const watch = followed->watch.get();
+  return std::shared_ptr<const TlsWatch>(std::move(followed), watch);
+}
+
+std::vector<FollowedCertificate> FollowedCertificates() {
+  // Let go of without the lock, since the last to have one waits for its thread.
+  std::vector<std::shared_ptr<Followed>> all;
+  {
+    Registry& registry = GetRegistry();
+    MutexLock lock(registry.mutex);
+    for (const auto& [paths, known] : registry.followed) {
+      if (auto followed = known.lock()) all.push_back(std::move(followed));
+    }
+  }
+  std::vector<FollowedCertificate> certificates;
+  for (const auto& followed : all) {
+    const TlsWatch& watch = *followed->watch;
+    if (watch.certificate_file().empty()) continue;
+    certificates.push_back({watch.certificate_file(), watch.files()->end});
+  }
+  return certificates;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,81 @@
+// TlsWatch follows the TLS files of the flags, and hands out only sets that were read
+// whole and checked.
+//
+// A set that does not check out changes nothing, and is one line of the log,
+// `certificate.refused`, with the file and the reason. It has to stay so for two looks,
+// since a certificate and its key are replaced one after the other. A set that is taken
+// over is one line, too, `certificate.renewed`. A certificate that ends within
+// kEndWarning, has ended, or has not begun, is a line a day.
+//
+// Thread-safe.
+#ifndef RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_
+#define RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/config/file_changes.h"
+#include "common/credentials/credentials.h"
+#include "common/credentials/tls_files.h"
+#include "common/sync/mutex.h"
+
+namespace ringmaster {
+
+inline constexpr absl::Duration kEndWarning = absl::Hours(14 * 24);
+
+class TlsWatch {
+ public:
+  // Reads the files that `options` names. INVALID_ARGUMENT as in credentials.h.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TlsWatch>> Open(
+      const CredentialsOptions& options, absl::Time now);
+
+  // The newest set that checked out.
+  [[nodiscard]] std::shared_ptr<const TlsFiles> files() const EXCLUDES(mutex_);
+
+  // Takes over files that have changed since. A set is refused if it would have been at
+  // the start, or if the CA file signed the certificate before and not this one. One
+  // call at a time; `now` is this machine's clock, which says what is valid.
+  void Poll(absl::Time now) EXCLUDES(mutex_);
+
+  // The file with the certificate; "" if there is none.
+  [[nodiscard]] const std::string& certificate_file() const {
+    return options_.tls_cert_file;
+  }
+
+ private:
+  TlsWatch(const CredentialsOptions& options, FileChanges changes);
+
+  void TakeOverChanges(absl::Time now) EXCLUDES(mutex_);
+  void WarnOfEnd(absl::Time now) EXCLUDES(mutex_);
+  [[nodiscard]] absl::StatusOr<TlsFiles> ReadNext(absl::Time now) const;
+
+  const CredentialsOptions options_;
+
+  // Poll's.
+  FileChanges changes_;
+  absl::Time next_warning_ = absl::InfinitePast();
+
+  mutable Mutex mutex_;
+  std::shared_ptr<const TlsFiles> files_ GUARDED_BY(mutex_);
+};
+
+// The watch of the files that `options` names, looked at each second while anybody has
+// it: one for all who name the same files in this process.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<const TlsWatch>> FollowTlsFiles(
+    const CredentialsOptions& options);
+
+// A certificate that this process shows, and when it ends.
+struct FollowedCertificate {
+  std::string file;
+  absl::Time end;
+};
+
+// All that are followed in this process, by file.
+[[nodiscard]] std::vector<FollowedCertificate> FollowedCertificates();
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_

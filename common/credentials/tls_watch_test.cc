@@ -1,0 +1,184 @@
+#include "common/credentials/tls_watch.h"
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/credentials/testing/test_certificates.h"
+#include "common/logging/testing/log_capture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string TextOf(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// As one who writes the file in place.
+void Write(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+class TlsWatchTest : public testing::Test {
+ protected:
+  TlsWatchTest() {
+    Use(first_);
+    auto watch = TlsWatch::Open(options_, absl::Now());
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    watch_ = *std::move(watch);
+  }
+
+  void Use(const TestCertificates::Files& files) const {
+    Write(options_.tls_cert_file, TextOf(files.certificate));
+    Write(options_.tls_key_file, TextOf(files.key));
+  }
+
+  // The lines of the log of three looks.
+  std::vector<std::string> Look(absl::Time now = absl::Now()) {
+    LogCapture log;
+    for (int i = 0; i < 3; ++i) watch_->Poll(now);
+    return log.lines();
+  }
+
+  const std::string directory_ = testing::TempDir();
+  const TestCertificates ours_{directory_, "ours"};
+  const TestCertificates theirs_{directory_, "theirs"};
+  const TestCertificates::Files first_ = ours_.Issue("first");
+  const TestCertificates::Files second_ = ours_.Issue("second");
+  const CredentialsOptions options_ = {.tls_ca_file = directory_ + "/ca.pem",
+                                       .tls_cert_file = directory_ + "/tls.pem",
+                                       .tls_key_file = directory_ + "/tls.key"};
+  const bool has_ca_ =
+      (Write(options_.tls_ca_file, TextOf(ours_.ca_file())), true);
+  std::unique_ptr<TlsWatch> watch_;
+};
+
+TEST_F(TlsWatchTest, ANewSetIsTakenOverWithOneLine) {
+  const std::string serial = watch_->files()->serial;
+  EXPECT_THAT(Look(), IsEmpty());
+  Use(second_);
+  EXPECT_THAT(Look(), ElementsAre(AllOf(HasSubstr(" I certificate.renewed"),
+                                        HasSubstr(options_.tls_cert_file))));
+  EXPECT_NE(watch_->files()->serial, serial);
+  EXPECT_EQ(watch_->files()->key, TextOf(second_.key));
+}
+
+// Files are replaced one after the other.
+TEST_F(TlsWatchTest, ASetThatIsThereForOneLookOnlyIsNoLine) {
+  Write(options_.tls_cert_file, TextOf(second_.certificate));
+  LogCapture log;
+  watch_->Poll(absl::Now());
+  EXPECT_THAT(log.lines(), IsEmpty());
+  Write(options_.tls_key_file, TextOf(second_.key));
+  watch_->Poll(absl::Now());
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("certificate.renewed")));
+}
+
+TEST_F(TlsWatchTest, ASetThatDoesNotCheckOutChangesNothingAndIsOneLine) {
+  const TestCertificates::Files foreign = theirs_.Issue("foreign");
+  const TestCertificates::Files expired =
+      ours_.Issue("expired", {}, absl::Seconds(30));
+  const std::string pem = TextOf(second_.certificate);
+  const std::string first = TextOf(first_.certificate);
+  const auto expect_refused = [&](const std::string& flag,
+                                  const std::string& why) {
+    EXPECT_THAT(Look(), ElementsAre(AllOf(HasSubstr(" E certificate.refused"),
+                                          HasSubstr(flag + "="), HasSubstr(why),
+                                          HasSubstr("stays in use"))));
+    EXPECT_EQ(watch_->files()->certificate, first);
+    Use(first_);
+    (void)Look();
+  };
+  // Half of it.
+  Write(options_.tls_cert_file, pem.substr(0, pem.size() / 2));
+  expect_refused("--tls_cert_file", "is not a certificate in PEM");
+  Write(options_.tls_cert_file, "");
+  expect_refused("--tls_cert_file", "is empty");
+  Write(options_.tls_cert_file, pem);
+  expect_refused("--tls_key_file", "does not belong to");
+  Use(expired);
+  expect_refused("--tls_cert_file", "has expired on");
+  Use(foreign);
+  expect_refused("--tls_cert_file", "signed it, and one had");
+  std::remove(options_.tls_key_file.c_str());
+  expect_refused("--tls_key_file", "No such file");
+  // The second of two authorities is cut short.
+  const std::string ca = TextOf(theirs_.ca_file());
+  Write(options_.tls_ca_file,
+        TextOf(ours_.ca_file()) + ca.substr(0, ca.size() / 2));
+  expect_refused("--tls_ca_file", "is not a certificate in PEM");
+}
+
+TEST_F(TlsWatchTest, AnAuthorityIsReplacedBesideTheOldOne) {
+  const TestCertificates::Files foreign = theirs_.Issue("foreign");
+  Write(options_.tls_ca_file,
+        TextOf(ours_.ca_file()) + TextOf(theirs_.ca_file()));
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
+  Use(foreign);
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
+  EXPECT_TRUE(watch_->files()->is_signed_by_ca);
+}
+
+TEST_F(TlsWatchTest, AClockThatDisagreesIsNamed) {
+  const absl::Time early = absl::Now() - absl::Hours(24);
+  EXPECT_THAT(
+      std::string(TlsWatch::Open(options_, early).status().message()),
+      AllOf(HasSubstr("is not valid before "),
+            HasSubstr("this machine's clock says "), HasSubstr("right?")));
+}
+
+TEST_F(TlsWatchTest, ACertificateEndsWithTheFirstThatItDependsOn) {
+  // TestCertificates' authority lasts a month.
+  const TestCertificates::Files longer =
+      ours_.Issue("longer", {}, absl::Hours(60 * 24));
+  Use(longer);
+  (void)Look();
+  EXPECT_LT(watch_->files()->end, absl::Now() + absl::Hours(31 * 24));
+}
+
+TEST_F(TlsWatchTest, AnEndThatIsNearIsALineADay) {
+  // As if it had been looked at on these days.
+  const absl::Time end = watch_->files()->end;
+  const auto days = [](int count) { return absl::Hours(24) * count; };
+  EXPECT_THAT(Look(end - days(40)),
+              ElementsAre(AllOf(HasSubstr(" E certificate.not_valid_yet"),
+                                HasSubstr("clock right?"))));
+  EXPECT_THAT(Look(end - days(15)), IsEmpty());
+  EXPECT_THAT(Look(end - absl::Minutes(30)),
+              ElementsAre(AllOf(HasSubstr(" W certificate.expires"),
+                                HasSubstr(options_.tls_cert_file))));
+  EXPECT_THAT(Look(end - absl::Minutes(1)), IsEmpty());
+  EXPECT_THAT(Look(end + days(1)),
+              ElementsAre(HasSubstr(" E certificate.expired")));
+  EXPECT_THAT(Look(end + days(1) + absl::Hours(23)), IsEmpty());
+  EXPECT_THAT(Look(end + days(2)),
+              ElementsAre(HasSubstr(" E certificate.expired")));
+}
+
+TEST_F(TlsWatchTest, TheSameFilesHaveOneWatch) {
+  const auto one = FollowTlsFiles(options_);
+  const auto two = FollowTlsFiles(options_);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(*one, *two);
+  const std::vector<FollowedCertificate> all = FollowedCertificates();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].file, options_.tls_cert_file);
+  EXPECT_EQ(all[0].end, (*one)->files()->end);
+}
+
+}  // namespace
+}  // namespace ringmaster
