@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "common/config/address.h"
+#include "common/credentials/tls_watch.h"
 #include "common/logging/logging.h"
 #include "common/metrics/process_metrics.h"
 #include "common/status/annotate.h"
@@ -31,6 +33,16 @@ absl::StatusOr<std::unique_ptr<Server>> StartAt(std::string_view flag,
 
 }  // namespace
 
+void AddCertificateMetrics(MetricPage& page) {
+  for (const FollowedCertificate& each : FollowedCertificates()) {
+    page.AddGauge("ringmaster_certificate_expiry_timestamp_seconds",
+                  "When the process's certificate, or one that it depends on, "
+                  "expires, in seconds since the epoch.",
+                  absl::ToDoubleSeconds(each.end - absl::UnixEpoch()),
+                  {{"file", each.file}});
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
     const MonitoringFlags& flags, std::string_view program,
     MetricsServer::Collect collect) {
@@ -52,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
                                [name = std::string(program),
                                 own = std::move(collect)](MetricPage& page) {
                                  AddProcessMetrics(name, page);
+                                 AddCertificateMetrics(page);
                                  own(page);
                                },
                                [self] { return self->health().live; },

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/metrics/metric_page.h"
 #include "common/metrics/metrics_server.h"
 #include "common/program/health.h"
 #include "common/program/program_flags.h"
@@ -16,6 +17,9 @@
 #include "common/sync/mutex.h"
 
 namespace ringmaster {
+
+// Adds when each certificate ends that this process shows (tls_watch.h). Any thread.
+void AddCertificateMetrics(MetricPage& page);
 
 // Thread-safe.
 class Monitoring {

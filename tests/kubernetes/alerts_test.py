@@ -23,6 +23,8 @@ DASHBOARD = json.loads(load("everything").of_kind("ConfigMap")[0]["data"]["ringm
 RUN = 'namespace="ringmaster",run="gpt-1"'
 RUNNING = {f'ringmaster_run_state{{{RUN},state="RUNNING"}}': "1x200"}
 FAULTS = 'ringmaster_faults_total{namespace="ringmaster",reason="STREAM_BROKEN"}'
+CERTIFICATE = ('ringmaster_certificate_expiry_timestamp_seconds{namespace="ringmaster",pod="ringmaster-coordinator-0",'
+               'file="/tls/tls.crt"}')
 
 # alert: ((series, a value a minute), when it is looked at, labels besides severity, or None where it must be quiet), ...
 CASES = {
@@ -44,6 +46,13 @@ CASES = {
     "RingmasterHostQuarantined": [
         ({'ringmaster_quarantined_hosts{namespace="ringmaster"}': "0x5 2x10"}, "4m", None),
         ({'ringmaster_quarantined_hosts{namespace="ringmaster"}': "0x5 2x10"}, "9m", {"namespace": "ringmaster"}),
+    ],
+    "RingmasterCertificateExpiring": [
+        # In 20 days from the first minute on.
+        ({CERTIFICATE: "1728000x9000"}, "8600m", None),
+        ({CERTIFICATE: "1728000x9000"}, "8700m", {"namespace": "ringmaster", "pod": "ringmaster-coordinator-0", "file": "/tls/tls.crt"}),
+        # It was renewed.
+        ({CERTIFICATE: "1728000x8650 9504000x350"}, "8700m", None),
     ],
     "RingmasterNoProgress": [
         ({**RUNNING, f"ringmaster_step{{{RUN}}}": "0+5x30 150x60"}, "30m", None),
@@ -209,8 +218,8 @@ class MetricsTest(unittest.TestCase):
     def test_alerts_and_panels_ask_for_metrics_that_there_are(self):
         types = self.types_while_a_job_runs()
         manual = pathlib.Path("docs/operations.md").read_text()
-        # Those that are there only sometimes: with a straggler, held-out samples, stale parameter servers.
-        sometimes = {"ringmaster_straggler_wait_ratio": "gauge", "ringmaster_evaluation_loss": "gauge",
+        # Those that are there only sometimes: with a straggler, held-out samples, stale parameter servers, TLS.
+        sometimes = {"ringmaster_certificate_expiry_timestamp_seconds": "gauge", "ringmaster_straggler_wait_ratio": "gauge", "ringmaster_evaluation_loss": "gauge",
                      "ringmaster_evaluation_accuracy_ratio": "gauge", "ringmaster_staleness_steps": "histogram",
                      "ringmaster_faults_total": "counter", "ringmaster_recovery_duration_seconds": "histogram"}
         for name in sometimes:

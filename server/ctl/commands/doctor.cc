@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "common/config/address.h"
 #include "common/config/port_range.h"
 #include "common/config/version.h"
+#include "common/credentials/tls_watch.h"
 #include "common/job/job_spec.h"
 #include "common/machine/usable_cores.h"
 #include "common/status/annotate.h"
@@ -20,6 +22,7 @@
 #include "common/transport/cancel_token.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/commands/warnings.h"
+#include "server/ctl/doctor/certificate.h"
 #include "server/ctl/doctor/coordinator.h"
 #include "server/ctl/doctor/cuda_build.h"
 #include "server/ctl/doctor/disk.h"
@@ -245,6 +248,9 @@ std::vector<Finding> LookAtCoordinator(const DoctorContext& context,
   const CoordinatorFacts facts =
       GatherCoordinatorFacts(**client, context.is_encrypted, context.clock);
   std::vector<Finding> findings = CoordinatorFindings(facts, OwnVersion());
+  // The client's, which has read it.
+  for (const FollowedCertificate& each : FollowedCertificates())
+    findings.push_back(CertificateFinding(each, absl::Now()));
   if (!facts.status.ok() || !job.has_value()) return findings;
   findings.push_back(PoolFinding(facts.pool, job->spec));
   std::vector<PeerFacts> workers = PeersOf(facts.pool);

@@ -1,0 +1,38 @@
+#include "common/program/monitoring.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/credentials/testing/test_certificates.h"
+#include "common/credentials/tls_watch.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::IsEmpty;
+
+TEST(CertificateMetricsTest, SayWhenEachCertificateEnds) {
+  const TestCertificates ours(testing::TempDir(), "ours");
+  const TestCertificates::Files files = ours.Issue("worker");
+  {
+    const auto watch = FollowTlsFiles({.tls_ca_file = ours.ca_file(),
+                                       .tls_cert_file = files.certificate,
+                                       .tls_key_file = files.key});
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    MetricPage page;
+    AddCertificateMetrics(page);
+    // In a month; from 2024 to 2033.
+    EXPECT_THAT(page.Text(),
+                ContainsRegex(absl::StrCat(
+                    "ringmaster_certificate_expiry_timestamp_seconds\\{file=\"",
+                    files.certificate, "\"\\} 1[7-9][0-9]+\n")));
+  }
+  MetricPage page;
+  AddCertificateMetrics(page);
+  EXPECT_THAT(page.families(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ringmaster
