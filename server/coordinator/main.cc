@@ -287,7 +287,8 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
 }
 
 // Takes over what has changed in the access file. One that is wrong changes nothing.
-void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime) {
+void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime,
+                      CoordinatorServer& server) {
   if (access.file == nullptr) return;
   absl::StatusOr<std::optional<AccessRules>> read = access.file->Poll();
   if (!read.ok()) {
@@ -297,6 +298,7 @@ void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime) {
   }
   if (!read->has_value()) return;
   access.control->Replace(**std::move(read));
+  server.EndRefusedCalls();
   AuditedRecord entry;
   entry.caller.name = access.file->owner();
   entry.caller.address = "unix";
@@ -363,7 +365,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
 
   std::optional<PeriodicThread> access_check(
       std::in_place, Clock::Real(), kAccessInterval,
-      [&] { FollowAccessFile(access, *runtime); });
+      [&] { FollowAccessFile(access, *runtime, *server); });
 
   int signal = 0;
   sigwait(&signals, &signal);

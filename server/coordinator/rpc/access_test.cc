@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/credentials/credentials.h"
 #include "common/credentials/testing/test_certificates.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
 #include "common/secrets/digest.h"
@@ -240,6 +241,64 @@ TEST_F(AccessTest, ATokenThatIsRevokedIsRefusedAtTheNextCall) {
   ASSERT_TRUE(Call(channel, kStatus).ok());
   access_->Replace(AccessRules());
   EXPECT_TRUE(absl::IsUnauthenticated(Call(channel, kStatus)));
+}
+
+TEST_F(AccessTest, OpenCallsEndWithTheRightsOfTheirCallers) {
+  TestWorker worker(Connect(nullptr, TokenOf(Role::kWorker)), "w0");
+  TestWorker other(ConnectAs(Role::kWorker), "w1");
+  ASSERT_TRUE(worker.Join());
+  ASSERT_TRUE(other.Join());
+  const auto status =
+      v1::StatusService::NewStub(Connect(nullptr, TokenOf(Role::kViewer)));
+  grpc::ClientContext context;
+  context.set_deadline(TestDeadline());
+  const auto watch = status->WatchStatus(&context, {});
+  v1::WatchStatusResponse seen;
+  ASSERT_TRUE(watch->Read(&seen));
+  LogCapture log;
+  access_->Replace(AccessRules());
+  server_->EndRefusedCalls();
+  const absl::Status end = FromGrpcStatus(worker.End());
+  EXPECT_TRUE(absl::IsUnauthenticated(end));
+  EXPECT_EQ(end.message(),
+            "the token is not in the coordinator's --access_file");
+  EXPECT_EQ(ReasonOf(end), reason::kUnauthenticated);
+  while (watch->Read(&seen)) {
+  }
+  EXPECT_TRUE(absl::IsUnauthenticated(FromGrpcStatus(watch->Finish())));
+  EXPECT_TRUE(log.Contains(
+      "access.ended method=/ringmaster.v1.CoordinatorService/Session"));
+  EXPECT_TRUE(log.Contains(
+      "access.ended method=/ringmaster.v1.StatusService/WatchStatus"));
+  // Certificates that name their role need no file.
+  other.HangUp();
+  EXPECT_FALSE(absl::IsUnauthenticated(FromGrpcStatus(other.End())));
+}
+
+TEST_F(AccessTest, ACancellationThatIsRefusedIsALine) {
+  const auto jobs = v1::JobService::NewStub(ConnectAs(Role::kSubmitter));
+  v1::SubmitJobRequest submit;
+  submit.mutable_spec()->set_name("digits");
+  submit.mutable_spec()->mutable_train()->mutable_model()->mutable_mlp();
+  submit.mutable_spec()->mutable_train()->mutable_data()->mutable_synthetic();
+  submit.mutable_spec()->mutable_train()->set_steps(10);
+  v1::SubmitJobResponse submitted;
+  grpc::ClientContext context;
+  ASSERT_TRUE(jobs->SubmitJob(&context, submit, &submitted).ok());
+  const auto others =
+      v1::JobService::NewStub(Connect(nullptr, TokenOf(Role::kSubmitter)));
+  v1::CancelJobRequest cancel;
+  cancel.set_job(submitted.job().id());
+  v1::CancelJobResponse response;
+  LogCapture log;
+  grpc::ClientContext another;
+  EXPECT_EQ(others->CancelJob(&another, cancel, &response).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(log.Contains(
+      "access.refused method=/ringmaster.v1.JobService/CancelJob"));
+  EXPECT_TRUE(
+      log.Contains("is c-submitter's, and t-submitter (submitter) may "
+                   "cancel only jobs of its own"));
 }
 
 // The session's role is in its hello: a worker's certificate makes no server.

@@ -11,12 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
-#include "common/clock/clock.h"
-#include "common/logging/logging.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
-#include "common/sync/mutex.h"
 #include "server/coordinator/rpc/peer_address.h"
 
 namespace ringmaster::coordinator {
@@ -61,8 +57,9 @@ Credentials CredentialsOf(const grpc::AuthContext& context,
 
 class Admission final : public grpc::AuthMetadataProcessor {
  public:
-  explicit Admission(std::shared_ptr<const AccessControl> access)
-      : access_(std::move(access)) {}
+  Admission(std::shared_ptr<const AccessControl> access,
+            std::shared_ptr<RefusalLog> refusals)
+      : access_(std::move(access)), refusals_(std::move(refusals)) {}
 
   // It only looks things up.
   bool IsBlocking() const override { return false; }
@@ -73,54 +70,40 @@ class Admission final : public grpc::AuthMetadataProcessor {
     const std::string method = ValueOf(metadata, kPath);
     const absl::Status status =
         access_->Admit(CredentialsOf(*context, metadata), method).status();
-    if (!status.ok()) LogRefusal(method, status);
+    if (!status.ok()) refusals_->Add(method, status);
     return ToGrpcStatus(status);
   }
 
  private:
-  // At most one line a second: whoever is refused could fill a disk.
-  void LogRefusal(const std::string& method, const absl::Status& status)
-      EXCLUDES(mutex_) {
-    int64_t others = 0;
-    {
-      MutexLock lock(mutex_);
-      const MonotonicTime now = Clock::Real().Now();
-      if (now < next_line_) {
-        ++unlogged_;
-        return;
-      }
-      next_line_ = now + absl::Seconds(1);
-      others = std::exchange(unlogged_, 0);
-    }
-    LogEvent(LogLevel::kWarning, "access.refused",
-             {{"method", method},
-              {"error", std::string(status.message())},
-              {"others", others}});
-  }
-
   const std::shared_ptr<const AccessControl> access_;
-  Mutex mutex_;
-  MonotonicTime next_line_ GUARDED_BY(mutex_);
-  // Since the last line.
-  int64_t unlogged_ GUARDED_BY(mutex_) = 0;
+  const std::shared_ptr<RefusalLog> refusals_;
 };
 
 }  // namespace
 
 std::shared_ptr<grpc::AuthMetadataProcessor> MakeAdmission(
-    std::shared_ptr<const AccessControl> access) {
-  return std::make_shared<Admission>(std::move(access));
+    std::shared_ptr<const AccessControl> access,
+    std::shared_ptr<RefusalLog> refusals) {
+  return std::make_shared<Admission>(std::move(access), std::move(refusals));
+}
+
+Credentials CredentialsOf(const grpc::CallbackServerContext& context) {
+  return CredentialsOf(*context.auth_context(), context.client_metadata());
+}
+
+std::string AddressOf(const grpc::CallbackServerContext& context) {
+  const std::string host = HostOfPeer(context.peer());
+  return host.empty() ? "unix" : host;
 }
 
 Caller CallerOf(const grpc::CallbackServerContext& context,
                 const AccessControl* access) {
   Caller caller;
-  caller.address = HostOfPeer(context.peer());
-  if (caller.address.empty()) caller.address = "unix";
+  caller.address = AddressOf(context);
   if (access == nullptr) return caller;
   caller.owns_all = false;
-  const absl::StatusOr<Identity> identity = access->Identify(
-      CredentialsOf(*context.auth_context(), context.client_metadata()));
+  const absl::StatusOr<Identity> identity =
+      access->Identify(CredentialsOf(context));
   // Its credentials were taken away after the call was admitted.
   if (!identity.ok()) return caller;
   caller.name = identity->name;

@@ -3,10 +3,12 @@
 #define RINGMASTER_SERVER_COORDINATOR_RPC_CALLER_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "server/coordinator/access/access_control.h"
 #include "server/coordinator/core/state/types.h"
+#include "server/coordinator/rpc/refusal_log.h"
 
 namespace grpc {
 class AuthMetadataProcessor;
@@ -16,9 +18,15 @@ class CallbackServerContext;
 namespace ringmaster::coordinator {
 
 // Admits calls before any handler hears of them; every service of the server is
-// covered, health and reflection too.
+// covered, health and reflection too. Those that are refused go to `refusals`.
 [[nodiscard]] std::shared_ptr<grpc::AuthMetadataProcessor> MakeAdmission(
-    std::shared_ptr<const AccessControl> access);
+    std::shared_ptr<const AccessControl> access,
+    std::shared_ptr<RefusalLog> refusals);
+
+// What the caller showed, and where it is: "10.0.0.7", or "unix".
+[[nodiscard]] Credentials CredentialsOf(
+    const grpc::CallbackServerContext& context);
+[[nodiscard]] std::string AddressOf(const grpc::CallbackServerContext& context);
 
 // The caller, who was admitted. `access` null: nobody is asked who they are, and
 // everybody may do everything.

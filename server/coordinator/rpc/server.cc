@@ -16,6 +16,8 @@
 #include "common/status/status_macros.h"
 #include "server/coordinator/access/access_control.h"
 #include "server/coordinator/rpc/caller.h"
+#include "server/coordinator/rpc/open_calls.h"
+#include "server/coordinator/rpc/refusal_log.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/services.h"
 
@@ -26,12 +28,15 @@ struct CoordinatorServer::Impl {
        std::shared_ptr<const AccessControl> control)
       : acceptor(std::move(listening)),
         access(std::move(control)),
-        coordinator_service(runtime, access.get(), *acceptor),
-        job_service(runtime, access.get()),
-        status_service(runtime) {}
+        open_calls(access),
+        coordinator_service(runtime, access.get(), *acceptor, open_calls),
+        job_service(runtime, access.get(), *refusals, open_calls),
+        status_service(runtime, open_calls) {}
 
   const std::unique_ptr<Acceptor> acceptor;
   const std::shared_ptr<const AccessControl> access;
+  const std::shared_ptr<RefusalLog> refusals = std::make_shared<RefusalLog>();
+  OpenCalls open_calls;
   CoordinatorServiceImpl coordinator_service;
   JobServiceImpl job_service;
   StatusServiceImpl status_service;
@@ -51,10 +56,11 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
                    Acceptor::Listen(address));
-  if (access != nullptr)
-    credentials->SetAuthMetadataProcessor(MakeAdmission(access));
-  auto impl =
-      std::make_unique<Impl>(runtime, std::move(acceptor), std::move(access));
+  auto impl = std::make_unique<Impl>(runtime, std::move(acceptor), access);
+  if (access != nullptr) {
+    credentials->SetAuthMetadataProcessor(
+        MakeAdmission(std::move(access), impl->refusals));
+  }
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   impl->acceptor->AddTo(builder, std::move(credentials));
@@ -102,6 +108,8 @@ void CoordinatorServer::SetServing(bool is_serving) {
     health.SetServingStatus(service, is_serving);
   }
 }
+
+void CoordinatorServer::EndRefusedCalls() { impl_->open_calls.EndRefused(); }
 
 void CoordinatorServer::AnnounceShutdown() {
   impl_->server->GetHealthCheckService()->Shutdown();

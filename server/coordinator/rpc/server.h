@@ -47,6 +47,10 @@ class CoordinatorServer {
   // The answer of health for every service.
   void SetServing(bool is_serving);
 
+  // Ends sessions and watches whose callers `access` does not admit any more; to be
+  // called when it has changed.
+  void EndRefusedCalls();
+
   // From now on health reports NOT_SERVING for every service, while calls
   // continue as before, so that load balancers and probes turn away first.
   void AnnounceShutdown();

@@ -21,6 +21,10 @@
 namespace ringmaster::coordinator {
 namespace {
 
+constexpr char kWatchJob[] = "/ringmaster.v1.JobService/WatchJob";
+constexpr char kCancelJob[] = "/ringmaster.v1.JobService/CancelJob";
+constexpr char kWatchStatus[] = "/ringmaster.v1.StatusService/WatchStatus";
+
 // Ends the call if the runtime refused it with an error; otherwise the callback
 // ends it.
 void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
@@ -70,6 +74,23 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
   };
 }
 
+// A watch that ends with the rights of its caller.
+template <typename Message>
+std::shared_ptr<WatchReactor<Message>> StartWatch(
+    const char* method, const grpc::CallbackServerContext& context,
+    OpenCalls& open_calls) {
+  const auto reactor = WatchReactor<Message>::Make();
+  const std::weak_ptr<WatchReactor<Message>> weak = reactor;
+  reactor->Hold(open_calls.Add({.method = method,
+                                .address = AddressOf(context),
+                                .credentials = CredentialsOf(context),
+                                .end = [weak](const absl::Status& status) {
+                                  if (const auto open = weak.lock())
+                                    open->End(status);
+                                }}));
+  return reactor;
+}
+
 }  // namespace
 
 // ---- CoordinatorService.
@@ -77,7 +98,7 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>*
 CoordinatorServiceImpl::Session(grpc::CallbackServerContext* context) {
   return SessionReactor::Start(context, runtime_, acceptor_,
-                               CallerOf(*context, access_));
+                               CallerOf(*context, access_), open_calls_);
 }
 
 grpc::ServerUnaryReactor* CoordinatorServiceImpl::ListMembers(
@@ -130,8 +151,9 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
-    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
-  const auto reactor = WatchReactor<v1::WatchJobResponse>::Make();
+    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+  const auto reactor =
+      StartWatch<v1::WatchJobResponse>(kWatchJob, *context, open_calls_);
   runtime_.WatchJob(request->job(), reactor);
   return reactor.get();
 }
@@ -146,7 +168,14 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
       runtime_.Cancel({.job = request->job(),
                        .reason = BoundedUtf8(request->reason(), kMaxText),
                        .caller = CallerOf(*context, access_)},
-                      JobReply(reactor, response)));
+                      [this, reply = JobReply(reactor, response)](
+                          const absl::Status& status,
+                          const CoordinatorView& view, const Job* job) mutable {
+                        // The method is the caller's, the job is not.
+                        if (absl::IsPermissionDenied(status))
+                          refusals_.Add(kCancelJob, status);
+                        reply(status, view, job);
+                      }));
   return reactor;
 }
 
@@ -200,9 +229,10 @@ grpc::ServerUnaryReactor* StatusServiceImpl::GetStatus(
 }
 
 grpc::ServerWriteReactor<v1::WatchStatusResponse>*
-StatusServiceImpl::WatchStatus(grpc::CallbackServerContext*,
+StatusServiceImpl::WatchStatus(grpc::CallbackServerContext* context,
                                const v1::WatchStatusRequest*) {
-  const auto reactor = WatchReactor<v1::WatchStatusResponse>::Make();
+  const auto reactor =
+      StartWatch<v1::WatchStatusResponse>(kWatchStatus, *context, open_calls_);
   runtime_.WatchStatus(reactor);
   return reactor.get();
 }

@@ -2,8 +2,8 @@
 // runtime, and translate what comes back; they decide nothing.
 //
 // Thread-safe; methods are called by gRPC, for callers who were admitted. Each
-// refers to a runtime and to an access control (null: nobody is asked), which must
-// outlive the server.
+// refers to a runtime, to an access control (null: nobody is asked), and to the calls
+// that stay open, which must outlive the server.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
 
@@ -14,6 +14,8 @@
 #include "ringmaster/v1/job_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
 #include "server/coordinator/access/access_control.h"
+#include "server/coordinator/rpc/open_calls.h"
+#include "server/coordinator/rpc/refusal_log.h"
 #include "server/coordinator/rpc/runtime.h"
 
 namespace ringmaster::coordinator {
@@ -23,8 +25,12 @@ class CoordinatorServiceImpl final
  public:
   // `acceptor` is the server's, and learns whose connections have a session.
   CoordinatorServiceImpl(CoordinatorRuntime& runtime,
-                         const AccessControl* access, Acceptor& acceptor)
-      : runtime_(runtime), access_(access), acceptor_(acceptor) {}
+                         const AccessControl* access, Acceptor& acceptor,
+                         OpenCalls& open_calls)
+      : runtime_(runtime),
+        access_(access),
+        acceptor_(acceptor),
+        open_calls_(open_calls) {}
 
   grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
@@ -37,12 +43,18 @@ class CoordinatorServiceImpl final
   CoordinatorRuntime& runtime_;
   const AccessControl* const access_;
   Acceptor& acceptor_;
+  OpenCalls& open_calls_;
 };
 
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
-  JobServiceImpl(CoordinatorRuntime& runtime, const AccessControl* access)
-      : runtime_(runtime), access_(access) {}
+  // `refusals` logs cancellations of others' jobs.
+  JobServiceImpl(CoordinatorRuntime& runtime, const AccessControl* access,
+                 RefusalLog& refusals, OpenCalls& open_calls)
+      : runtime_(runtime),
+        access_(access),
+        refusals_(refusals),
+        open_calls_(open_calls) {}
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
                                       const v1::SubmitJobRequest* request,
@@ -74,11 +86,14 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
  private:
   CoordinatorRuntime& runtime_;
   const AccessControl* const access_;
+  RefusalLog& refusals_;
+  OpenCalls& open_calls_;
 };
 
 class StatusServiceImpl final : public v1::StatusService::CallbackService {
  public:
-  explicit StatusServiceImpl(CoordinatorRuntime& runtime) : runtime_(runtime) {}
+  StatusServiceImpl(CoordinatorRuntime& runtime, OpenCalls& open_calls)
+      : runtime_(runtime), open_calls_(open_calls) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -95,6 +110,7 @@ class StatusServiceImpl final : public v1::StatusService::CallbackService {
 
  private:
   CoordinatorRuntime& runtime_;
+  OpenCalls& open_calls_;
 };
 
 }  // namespace ringmaster::coordinator

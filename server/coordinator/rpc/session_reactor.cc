@@ -15,6 +15,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
+constexpr char kMethod[] = "/ringmaster.v1.CoordinatorService/Session";
+
 FailPointSet& ReceivePoints() {
   using Request = v1::SessionRequest;
   static FailPointSet& points = *new FailPointSet({
@@ -57,13 +59,22 @@ FailPointSet& SendPoints() {
 
 SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
                                       CoordinatorRuntime& runtime,
-                                      Acceptor& acceptor, Caller caller) {
+                                      Acceptor& acceptor, Caller caller,
+                                      OpenCalls& open_calls) {
   const std::shared_ptr<SessionReactor> reactor(new SessionReactor(
       context, runtime, acceptor, std::move(caller), context->peer()));
   reactor->self_ = reactor;
   // Before the first read, so that the runtime hears of the session before its
   // messages.
   reactor->id_ = runtime.OpenSession(reactor, reactor->observed_host_);
+  const std::weak_ptr<SessionReactor> weak = reactor;
+  reactor->place_ = open_calls.Add({.method = kMethod,
+                                    .address = AddressOf(*context),
+                                    .credentials = CredentialsOf(*context),
+                                    .end = [weak](const absl::Status& status) {
+                                      if (const auto open = weak.lock())
+                                        open->End(status);
+                                    }});
   reactor->StartSendInitialMetadata();
   reactor->StartRead(&reactor->incoming_);
   return reactor.get();
@@ -175,6 +186,17 @@ void SessionReactor::Advance() {
   }
 }
 
+void SessionReactor::End(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (end_.has_value()) return;
+    end_ = status;
+    queue_.clear();
+  }
+  ReportEnd(std::string(status.message()));
+  Advance();
+}
+
 void SessionReactor::Cut(const std::string& detail) {
   context_->TryCancel();
   ReportEnd(detail);
@@ -192,6 +214,7 @@ void SessionReactor::ReportEnd(const std::string& detail) {
 void SessionReactor::OnCancel() { ReportEnd("connection lost"); }
 
 void SessionReactor::OnDone() {
+  place_.reset();
   const auto self = std::move(self_);
   MutexLock lock(mutex_);
   is_done_ = true;

@@ -15,6 +15,7 @@
 #include "common/rpc/acceptor.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
+#include "server/coordinator/rpc/open_calls.h"
 #include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/session_stream.h"
@@ -31,11 +32,11 @@ class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>,
       public SessionStream {
  public:
-  // Starts the session of `caller`, `context`'s call, with `runtime`; both it and
-  // `acceptor` outlive the server. gRPC owns the result.
+  // Starts the session of `caller`, `context`'s call, with `runtime`; it, `acceptor` and
+  // `open_calls` outlive the server. gRPC owns the result.
   static SessionReactor* Start(grpc::CallbackServerContext* context,
                                CoordinatorRuntime& runtime, Acceptor& acceptor,
-                               Caller caller);
+                               Caller caller, OpenCalls& open_calls);
 
   void Send(v1::SessionResponse message) override EXCLUDES(mutex_);
   void Close(const absl::Status& status) override EXCLUDES(mutex_);
@@ -59,6 +60,8 @@ class SessionReactor final
 
   // Starts the next write, or finishes, if it is time.
   void Advance() EXCLUDES(mutex_);
+  // Ends the stream with `status`, and tells the runtime that it is over.
+  void End(const absl::Status& status) EXCLUDES(mutex_);
   // Breaks the connection, and tells the runtime that it broke.
   void Cut(const std::string& detail) EXCLUDES(mutex_);
   // The message as the core's event; a hello only in a role that the caller has.
@@ -75,6 +78,7 @@ class SessionReactor final
   SessionId id_ = 0;
   // Until OnDone.
   std::shared_ptr<SessionReactor> self_;
+  std::unique_ptr<OpenCalls::Place> place_;
 
   // gRPC's until the operation is done.
   v1::SessionRequest incoming_;

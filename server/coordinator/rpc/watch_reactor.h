@@ -14,6 +14,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/sync/mutex.h"
+#include "server/coordinator/rpc/open_calls.h"
 #include "server/coordinator/rpc/watcher.h"
 
 namespace ringmaster::coordinator {
@@ -28,6 +29,11 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
     const std::shared_ptr<WatchReactor> reactor(new WatchReactor);
     reactor->self_ = reactor;
     return reactor;
+  }
+
+  // Gives `place` up when the call is over. Before gRPC has this reactor.
+  void Hold(std::unique_ptr<OpenCalls::Place> place) {
+    place_ = std::move(place);
   }
 
   void Offer(std::shared_ptr<const Message> message) override {
@@ -69,7 +75,10 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
 
   void OnCancel() override { End(absl::CancelledError("the client left")); }
 
-  void OnDone() override { const auto self = std::move(self_); }
+  void OnDone() override {
+    place_.reset();
+    const auto self = std::move(self_);
+  }
 
   void Advance() {
     const Message* message = nullptr;
@@ -105,7 +114,9 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
     Advance();
   }
 
-  std::shared_ptr<WatchReactor> self_;  // until OnDone
+  // Until OnDone.
+  std::shared_ptr<WatchReactor> self_;
+  std::unique_ptr<OpenCalls::Place> place_;
 
   mutable Mutex mutex_;
   std::shared_ptr<const Message> newest_ GUARDED_BY(mutex_);

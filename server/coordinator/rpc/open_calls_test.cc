@@ -1,0 +1,88 @@
+#include "server/coordinator/rpc/open_calls.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/logging/testing/log_capture.h"
+#include "common/secrets/digest.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kWatch[] = "/ringmaster.v1.StatusService/WatchStatus";
+
+AccessRules TokenOf(const std::string& role, bool is_revoked = false) {
+  return *AccessRules::Parse(
+      absl::StrCat("tokens: [{name: ann, role: ", role,
+                   ", revoked: ", is_revoked ? "true" : "false", ", sha256: ",
+                   absl::BytesToHexString(Sha256("secret")), "}]"),
+      "access.yaml");
+}
+
+class OpenCallsTest : public testing::Test {
+ protected:
+  OpenCalls::Call Call() {
+    Credentials credentials;
+    credentials.authorization = "Bearer secret";
+    return {.method = kWatch,
+            .address = "10.0.0.7",
+            .credentials = std::move(credentials),
+            .end = [this](const absl::Status& status) {
+              ends_.push_back(std::string(status.message()));
+            }};
+  }
+
+  const std::shared_ptr<AccessControl> access_ =
+      std::make_shared<AccessControl>(TokenOf("viewer"));
+  OpenCalls calls_{access_};
+  std::vector<std::string> ends_;
+  LogCapture log_;
+};
+
+TEST_F(OpenCallsTest, ACallEndsWithItsRights) {
+  const auto place = calls_.Add(Call());
+  access_->Replace(TokenOf("operator"));  // who may watch, too
+  calls_.EndRefused();
+  EXPECT_THAT(ends_, IsEmpty());
+  access_->Replace(TokenOf("operator", /*is_revoked=*/true));
+  calls_.EndRefused();
+  EXPECT_THAT(ends_, ElementsAre("the token of ann was revoked"));
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(AllOf(HasSubstr("W access.ended method="),
+                                HasSubstr("address=10.0.0.7"),
+                                HasSubstr("the token of ann was revoked"))));
+}
+
+TEST_F(OpenCallsTest, ARoleThatIsTakenAwayIsARight) {
+  const auto place = calls_.Add(Call());
+  access_->Replace(TokenOf("worker"));
+  calls_.EndRefused();
+  EXPECT_THAT(ends_, ElementsAre(HasSubstr("ann (worker) may not call")));
+}
+
+TEST_F(OpenCallsTest, RightsThatWereTakenAwayJustBeforeCountToo) {
+  access_->Replace(AccessRules());
+  const auto place = calls_.Add(Call());
+  EXPECT_THAT(ends_, ElementsAre(HasSubstr("is not in the coordinator's")));
+}
+
+TEST_F(OpenCallsTest, ACallThatIsOverIsNotEnded) {
+  calls_.Add(Call()).reset();
+  access_->Replace(AccessRules());
+  calls_.EndRefused();
+  EXPECT_THAT(ends_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

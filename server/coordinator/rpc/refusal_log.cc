@@ -1,0 +1,29 @@
+#include "server/coordinator/rpc/refusal_log.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/logging/logging.h"
+
+namespace ringmaster::coordinator {
+
+void RefusalLog::Add(std::string_view method, const absl::Status& status) {
+  int64_t others = 0;
+  {
+    MutexLock lock(mutex_);
+    const MonotonicTime now = clock_.Now();
+    if (now < next_line_) {
+      ++unlogged_;
+      return;
+    }
+    next_line_ = now + absl::Seconds(1);
+    others = std::exchange(unlogged_, 0);
+  }
+  LogEvent(LogLevel::kWarning, "access.refused",
+           {{"method", method},
+            {"error", std::string(status.message())},
+            {"others", others}});
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,32 @@
+#include "server/coordinator/rpc/refusal_log.h"
+
+#include "absl/time/time.h"
+#include "common/clock/testing/fake_clock.h"
+#include "common/logging/testing/log_capture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RefusalLogTest, WritesOneLineASecondAndCountsTheOthers) {
+  FakeClock clock;
+  RefusalLog refusals(clock);
+  LogCapture log;
+  for (int i = 0; i < 4; ++i)
+    refusals.Add("/a/B", absl::PermissionDeniedError("no"));
+  clock.Advance(absl::Seconds(1));
+  refusals.Add("/a/C", absl::PermissionDeniedError("never"));
+  EXPECT_THAT(log.lines(),
+              ElementsAre(AllOf(HasSubstr("W access.refused method=/a/B"),
+                                HasSubstr("error=no others=0")),
+                          AllOf(HasSubstr("method=/a/C"),
+                                HasSubstr("error=never others=3"))));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
