@@ -496,7 +496,7 @@ TEST_P(FileRootsTest, WithoutRootsNothingIsOpened) {
                          root_, " (it has no --allow_read)"));
 }
 
-TEST_P(FileRootsTest, ARefusalNamesTheSmallestDirectoryToAllow) {
+TEST_P(FileRootsTest, ARefusalNamesADirectoryToAllowAndTellsNothing) {
   const std::string before = fs::current_path();
   fs::current_path(base_ + "/outside");
   Reopen();
@@ -511,10 +511,11 @@ TEST_P(FileRootsTest, ARefusalNamesTheSmallestDirectoryToAllow) {
     return named(path, FileAccess::kRead);
   };
   EXPECT_EQ(read(base_ + "/secret"), "--allow_read=" + base_);
-  EXPECT_EQ(read(base_ + "/outside"), "--allow_read=" + base_ + "/outside");
+  EXPECT_EQ(read(base_ + "/outside"), "--allow_read=" + base_);
+  EXPECT_EQ(read(base_ + "/outside/"), "--allow_read=" + base_ + "/outside/");
   EXPECT_EQ(read(base_ + "/none"), "--allow_read=" + base_);
   EXPECT_EQ(read("key"), "--allow_read=" + here);
-  EXPECT_EQ(read("dir"), "--allow_read=" + here + "/dir");
+  EXPECT_EQ(read("dir"), "--allow_read=" + here);
   EXPECT_EQ(read("/none"), "--allow_read=/none");
   EXPECT_EQ(read("/tmp/../none"), "--allow_read=/tmp/../none");
   EXPECT_EQ(read("//none"), "--allow_read=//none");
