@@ -54,6 +54,7 @@ struct CommandLine {
   std::string port_file;
   std::string state_dir = "ringmaster-state";
   std::string access_file;
+  std::string trust_domain;
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
   bool is_dump = false;
@@ -192,7 +193,7 @@ void AddLimitFlags(FlagSet& flags, int& max_queued_jobs, Limits& limits) {
 }
 
 void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials,
-                         std::string& access_file) {
+                         std::string& access_file, std::string& trust_domain) {
   flags.StartGroup("Credentials (PEM files), see docs/security.md");
   flags.Add({.name = "access_file",
              .unit = "FILE",
@@ -200,6 +201,13 @@ void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials,
                      "that name none, in YAML. Only its owner may be able to "
                      "write it; a change holds for the next call. Needs TLS."},
             &access_file);
+  flags.Add({.name = "trust_domain",
+             .unit = "DOMAIN",
+             .help = "Only certificates with a URI of this domain, "
+                     "spiffe://DOMAIN/ringmaster/ROLE/NAME, have a role by "
+                     "it; others are refused. Without it the authorities of "
+                     "--tls_ca_file may name any. Needs TLS."},
+            &trust_domain);
   flags.Add({.name = "tls_cert_file",
              .unit = "FILE",
              .help = "The coordinator's certificate, and any intermediate "
@@ -272,6 +280,15 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
         "--access_file: without TLS nobody can be told from another: give "
         "--tls_cert_file and --tls_key_file, too");
   }
+  if (!line.trust_domain.empty()) {
+    RETURN_IF_ERROR(
+        Annotate(CheckTrustDomain(line.trust_domain), "--trust_domain"));
+    if (!HasTlsFlag(options)) {
+      return absl::InvalidArgumentError(
+          "--trust_domain: there are no certificates without TLS: give "
+          "--tls_ca_file, --tls_cert_file and --tls_key_file, too");
+    }
+  }
   ASSIGN_OR_RETURN(access.credentials,
                    MakeServerCredentials(options, listen.ToString()));
   if (!HasTlsFlag(options)) return access;
@@ -282,7 +299,8 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
     if (!read.ok()) return Annotate(read.status(), "--access_file");
     rules = **std::move(read);
   }
-  access.control = std::make_shared<AccessControl>(std::move(rules));
+  access.control =
+      std::make_shared<AccessControl>(std::move(rules), line.trust_domain);
   return access;
 }
 
@@ -401,7 +419,8 @@ int Main(int argc, char** argv) {
                 "directory.");
   AddServiceFlags(flags, line);
   AddLimitFlags(flags, line.max_queued_jobs, line.limits);
-  AddCredentialsFlags(flags, line.credentials, line.access_file);
+  AddCredentialsFlags(flags, line.credentials, line.access_file,
+                      line.trust_domain);
   AddMonitoringFlags(
       "serves, its journal can be written, and it is not about to end", flags,
       line.monitoring);

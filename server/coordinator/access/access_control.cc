@@ -1,5 +1,7 @@
 #include "server/coordinator/access/access_control.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -18,14 +20,17 @@ namespace {
 
 constexpr absl::string_view kScheme = "spiffe://";
 constexpr absl::string_view kBearer = "bearer ";
+constexpr size_t kMaxTrustDomain = 255;
 
 absl::Status Unauthenticated(const std::string& why) {
   return WithReason(absl::UnauthenticatedError(why), reason::kUnauthenticated);
 }
 
 // Adds what `uri` says to `identity`; nothing if it is not one of ours. An error: it
-// is, but no such role or name can be, or another URI has another name.
-absl::Status AddUri(const std::string& uri, Identity& identity) {
+// is, but of another domain, no such role or name can be, or another URI has another
+// name.
+absl::Status AddUri(const std::string& uri, const std::string& trust_domain,
+                    Identity& identity) {
   absl::string_view rest = uri;
   if (!absl::ConsumePrefix(&rest, kScheme)) return absl::OkStatus();
   const std::vector<std::string> parts = absl::StrSplit(rest, '/');
@@ -34,6 +39,10 @@ absl::Status AddUri(const std::string& uri, Identity& identity) {
     return Unauthenticated(
         absl::StrCat("the certificate's URI ", absl::CEscape(uri), " ", why));
   };
+  if (!trust_domain.empty() && parts[0] != trust_domain) {
+    return wrong(absl::StrCat("is not of the trust domain ", trust_domain,
+                              ", the coordinator's --trust_domain"));
+  }
   if (parts.size() != 4) return wrong("must end with /ringmaster/ROLE/NAME");
   const std::optional<Role> role = RoleOfName(parts[2]);
   if (!role.has_value()) {
@@ -49,10 +58,12 @@ absl::Status AddUri(const std::string& uri, Identity& identity) {
 }
 
 absl::StatusOr<Identity> OfCertificate(const Credentials& credentials,
-                                       const AccessRules& rules) {
+                                       const AccessRules& rules,
+                                       const std::string& trust_domain) {
   Identity identity;
   for (const std::string& uri : credentials.uris) {
-    if (const absl::Status status = AddUri(uri, identity); !status.ok()) {
+    if (const absl::Status status = AddUri(uri, trust_domain, identity);
+        !status.ok()) {
       return status;
     }
   }
@@ -60,11 +71,13 @@ absl::StatusOr<Identity> OfCertificate(const Credentials& credentials,
   if (const Identity* const known = rules.FindSubject(credentials.subject)) {
     return *known;
   }
-  return Unauthenticated(absl::StrCat(
-      "the certificate of ", absl::CEscape(credentials.subject),
-      " has no role: issue one with the URI "
-      "spiffe://DOMAIN/ringmaster/ROLE/NAME, or give its subject a role in the "
-      "coordinator's --access_file"));
+  return Unauthenticated(
+      absl::StrCat("the certificate of ", absl::CEscape(credentials.subject),
+                   " has no role: issue one with the URI "
+                   "spiffe://",
+                   trust_domain.empty() ? "DOMAIN" : trust_domain,
+                   "/ringmaster/ROLE/NAME, or give its subject a role in the "
+                   "coordinator's --access_file"));
 }
 
 // nullopt: there is no token.
@@ -98,7 +111,8 @@ absl::StatusOr<Identity> AccessControl::Identify(
   if (auto identity = OfToken(credentials, *rules); identity.has_value()) {
     return *std::move(identity);
   }
-  if (credentials.has_certificate) return OfCertificate(credentials, *rules);
+  if (credentials.has_certificate)
+    return OfCertificate(credentials, *rules, trust_domain_);
   return Unauthenticated(
       "the call has neither a certificate nor a token: give --token_file, or "
       "--tls_cert_file and --tls_key_file");
@@ -131,6 +145,20 @@ void AccessControl::Replace(AccessRules rules) {
 std::shared_ptr<const AccessRules> AccessControl::rules() const {
   MutexLock lock(mutex_);
   return rules_;
+}
+
+absl::Status CheckTrustDomain(std::string_view text) {
+  const bool is_domain =
+      !text.empty() && text.size() <= kMaxTrustDomain &&
+      std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '.' ||
+               c == '-' || c == '_';
+      });
+  if (is_domain) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", absl::CEscape(absl::string_view(text.data(), text.size())),
+      "\" must be 1 to 255 lower-case letters, digits, '.', '-' or '_', as in "
+      "the certificates' spiffe://DOMAIN/..."));
 }
 
 }  // namespace ringmaster::coordinator

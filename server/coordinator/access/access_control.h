@@ -4,7 +4,7 @@
 //   certificate  a URI among its subject alternative names,
 //                spiffe://DOMAIN/ringmaster/ROLE/NAME (SPIFFE ID, section 2); it may
 //                have one for each of several roles. Or its subject is in the access
-//                file.
+//                file. Where a trust domain is given, a URI of another one is refused.
 //   token        "authorization: Bearer TOKEN" (RFC 6750, section 2.1), whose digest
 //                is in the access file. It comes before the certificate.
 //
@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,8 +38,10 @@ struct Credentials {
 
 class AccessControl {
  public:
-  explicit AccessControl(AccessRules rules)
-      : rules_(std::make_shared<const AccessRules>(std::move(rules))) {}
+  // `trust_domain` is the DOMAIN of URIs that give roles; "": every one.
+  explicit AccessControl(AccessRules rules, std::string trust_domain = "")
+      : trust_domain_(std::move(trust_domain)),
+        rules_(std::make_shared<const AccessRules>(std::move(rules))) {}
 
   // UNAUTHENTICATED: no credentials, a certificate without a role, a token that is
   // not known or is revoked; one line that says what to do.
@@ -57,9 +60,15 @@ class AccessControl {
   [[nodiscard]] std::shared_ptr<const AccessRules> rules() const
       EXCLUDES(mutex_);
 
+  const std::string trust_domain_;
+
   mutable Mutex mutex_;
   std::shared_ptr<const AccessRules> rules_ GUARDED_BY(mutex_);
 };
+
+// OK iff `text` is a trust domain (SPIFFE ID, section 2.1): 1 to 255 lower-case letters,
+// digits, '.', '-' and '_'.
+[[nodiscard]] absl::Status CheckTrustDomain(std::string_view text);
 
 }  // namespace ringmaster::coordinator
 

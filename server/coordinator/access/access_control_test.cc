@@ -74,6 +74,36 @@ TEST(AccessControlTest, ACertificateThatSaysNoRoleHasNone) {
               HasSubstr("names another than a"));
 }
 
+TEST(AccessControlTest, OnlyTheTrustDomainGivesRolesIfOneIsNamed) {
+  const AccessControl access(Rules(), "a.org");
+  EXPECT_EQ(access
+                .Identify(Certificate({"spiffe://b.org/other/thing",
+                                       "spiffe://a.org/ringmaster/viewer/v"}))
+                ->name,
+            "v");
+  for (const std::vector<std::string>& uris :
+       {std::vector<std::string>{"spiffe://b.org/ringmaster/operator/x"},
+        {"spiffe://a.org.b/ringmaster/operator/x"},
+        {"spiffe:///ringmaster/operator/x"},
+        {"spiffe://a.org/ringmaster/viewer/x",
+         "spiffe://b.org/ringmaster/operator/x"}}) {
+    // Nor does its subject help such a one.
+    const absl::Status status =
+        access.Identify(Certificate(uris, "CN=ci")).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("is not of the trust domain a.org"));
+  }
+  EXPECT_EQ(access.Identify(Certificate({}, "CN=ci"))->name, "ci");
+}
+
+TEST(AccessControlTest, ATrustDomainIsAsInAUri) {
+  EXPECT_TRUE(CheckTrustDomain("my-cluster.example_1").ok());
+  for (const char* const text : {"", "Example.org", "a/b", "spiffe://a.org"})
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTrustDomain(text))) << text;
+  EXPECT_FALSE(CheckTrustDomain(std::string(256, 'a')).ok());
+}
+
 TEST(AccessControlTest, ATokenComesBeforeTheCertificate) {
   const AccessControl access(Rules());
   EXPECT_EQ(*access.Identify(Bearer("Bearer t-1")),
