@@ -117,6 +117,13 @@ class ServiceManagerTest(unittest.TestCase):
                 shown = flags + " " + re.search(r"RINGMASTER_FLAGS=(.*)", unit.read_text())[1]
                 for flag in re.findall(r"--[a-z_]+", shown):
                     self.assertIn(flag, help_text)
+                # The coordinator's key and state are not for jobs.
+                self.assertEqual(re.search(r"(?m)^User=(.*)$", unit.read_text())[1],
+                                 "ringmaster" if program == "coordinator" else "ringmaster-worker")
+                self.assertIn("\nProtectSystem=strict\nProtectHome=yes\n",
+                              re.sub(r"(ReadWritePaths|CacheDirectory|LogsDirectory)=.*\n|# For .*\n", "", unit.read_text()))
+                for directory in re.findall(r"--allow_write=(\S+)", shown):
+                    self.assertIn(f"\nReadWritePaths=-{directory}\n", unit.read_text())
                 if shutil.which("systemd-analyze") is None:
                     self.skipTest("systemd-analyze is not installed")
                 with Cluster() as cluster:
