@@ -1,13 +1,17 @@
 """Jobs that go well, with real processes: learning, equality over worker counts, queueing, several hosts."""
 
 import json
+import pathlib
 import re
 import signal
+import ssl
 import tempfile
+import time
 import unittest
+import urllib.request
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of, pki, synthetic_job, tls_flags
+from tests.integration.cluster import Cluster, Hosts, generation_of, namespaces_unavailable, pids_of, pki, synthetic_job, tls_flags
 
 
 class TrainingTest(unittest.TestCase):
@@ -153,6 +157,39 @@ class TrainingTest(unittest.TestCase):
             entries = json.loads(cluster.ringctl("-o", "json", "audit").stdout)["entries"]
             self.assertEqual([(entry["action"], entry["object"], entry["caller"]["name"]) for entry in entries],
                              [("cancel", endless, "olga"), ("submit", endless, "alice"), ("submit", job_id, "alice")])
+
+    def test_a_renewed_certificate_is_used_while_a_job_trains(self):
+        with tempfile.TemporaryDirectory() as directory, Cluster() as cluster:
+            for arguments in (("init", directory), ("issue", directory, "coordinator", "head", "--hosts=127.0.0.1"),
+                              ("issue", directory, "worker", "node"), ("issue", directory, "operator", "olga")):
+                self.assertEqual(cluster.ringctl("pki", *arguments).returncode, 0)
+            cluster.flags = tls_flags(directory, "head")
+            coordinator = cluster.start_coordinator("--trust_domain=ringmaster.internal", "--metrics_listen=127.0.0.1:0")
+            cluster.flags = tls_flags(directory, "node")
+            worker = cluster.start_worker("a")
+            cluster.flags = tls_flags(directory, "olga")
+            job_id = cluster.submit(synthetic_job(steps=10**6))
+            cluster.await_step(job_id, 1)
+            host, port = cluster.address.rsplit(":", 1)
+
+            def shown():
+                return ssl.get_server_certificate((host, int(port)))
+
+            first = shown()
+            for name in ("head", "node"):
+                self.assertEqual(cluster.ringctl("pki", "renew", directory, name).returncode, 0)
+            cluster.await_that("the coordinator shows the new certificate", lambda: shown() != first)
+            cluster.await_output(worker, "certificate.renewed")
+            second = shown()
+            pathlib.Path(directory, "head.pem").write_text(first[:500])
+            cluster.await_output(coordinator, "certificate.refused")
+            self.assertEqual(shown(), second)
+            self.assertEqual(generation_of(cluster.job(job_id)), 1)
+            # In 90 days, unless `ringctl pki` has another default.
+            with urllib.request.urlopen(f"http://{cluster.metrics_address(coordinator)}/metrics", timeout=20) as answer:
+                end = re.search(r'ringmaster_certificate_expiry_timestamp_seconds\{file="[^"]*head.pem"\} (\S+)', answer.read().decode())[1]
+            self.assertGreater(float(end), time.time() + 80 * 24 * 3600)
+            self.assertRegex(cluster.ringctl("doctor").stdout, r"certificate +\S*olga.pem expires on \d{4}-\d\d-\d\d, in \d\d days")
 
     @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
     def test_three_hosts_train_one_model(self):
