@@ -150,7 +150,7 @@ void AddRestartFlags(FlagSet& set, WorkerFlags& flags) {
 }
 
 void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
-  set.StartGroup("Credentials (PEM files)");
+  set.StartGroup("Credentials (PEM files, followed while it runs)");
   set.Add({.name = "tls_ca_file",
            .unit = "FILE",
            .help = "Certificates that sign the coordinator's; turns TLS on."},

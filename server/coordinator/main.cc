@@ -194,7 +194,8 @@ void AddLimitFlags(FlagSet& flags, int& max_queued_jobs, Limits& limits) {
 
 void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials,
                          std::string& access_file, std::string& trust_domain) {
-  flags.StartGroup("Credentials (PEM files), see docs/security.md");
+  flags.StartGroup(
+      "Credentials (PEM files, followed while it runs), see docs/security.md");
   flags.Add({.name = "access_file",
              .unit = "FILE",
              .help = "Who has a bearer token, and the roles of certificates "
