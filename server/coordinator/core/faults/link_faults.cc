@@ -197,9 +197,13 @@ void LinkFaults::OnStep() {
   ++steps_;
   links_.clear();
   faults_ = 0;
+  rounds_ = 0;
 }
 
-void LinkFaults::OnLateStep() { faults_ = std::min(faults_, 1); }
+void LinkFaults::OnLateStep() {
+  faults_ = std::min(faults_, 1);
+  rounds_ = std::min(rounds_, 1);
+}
 
 int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
   Note(links);
@@ -218,6 +222,7 @@ void LinkFaults::Note(const std::vector<LinkReport>& links) {
 
 void LinkFaults::OnClosed(const std::vector<LinkReport>& links,
                           MonotonicTime now) {
+  ++rounds_;
   std::map<Pair, Closed> present;
   for (const LinkReport& link : links) {
     const Pair pair = PairOf(link.observer, link.peer);
@@ -240,13 +245,24 @@ bool LinkFaults::StillCounts(const Closed& then, MonotonicTime now) const {
 
 std::vector<LinkReport> LinkFaults::ClosedTimes(int least,
                                                 MonotonicTime now) const {
+  return ClosedTimes(
+      least, [&](const Closed& then) { return StillCounts(then, now); });
+}
+
+std::vector<LinkReport> LinkFaults::ClosedAtThisStep() const {
+  return ClosedTimes(
+      1, [this](const Closed& then) { return then.steps == steps_; });
+}
+
+std::vector<LinkReport> LinkFaults::ClosedTimes(
+    int least, const std::function<bool(const Closed&)>& counts) const {
   std::vector<LinkReport> links;
   for (const auto& [pair, times] : closed_) {
     int count = 0;
     int by_first = 0;
     int by_second = 0;
     for (const Closed& then : times) {
-      if (!StillCounts(then, now)) continue;
+      if (!counts(then)) continue;
       ++count;
       by_first += then.by_first;
       by_second += then.by_second;
@@ -263,6 +279,7 @@ std::vector<LinkReport> LinkFaults::ClosedTimes(int least,
 }
 
 void LinkFaults::Remember(const LinkReport& link, MonotonicTime now) {
+  rounds_ = 0;
   closed_.erase(PairOf(link.observer, link.peer));
   std::erase_if(holds_, [now](const auto& entry) {
     return entry.second.end + entry.second.length <= now;

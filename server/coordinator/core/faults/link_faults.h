@@ -15,13 +15,16 @@
 // A report that the peer has closed its connection accuses nobody: a process
 // that ends shows that by its own stream, too, and one that lives has stopped,
 // which any other failure explains. But a link over which that happens again
-// and again (OftenClosed) costs more than the rank of one of its ends.
+// and again (OftenClosed) costs more than the rank of one of its ends. And if
+// connections are closed again and again at one step, over whatever links
+// (IsStuck), each of these links counts (docs/decisions/0042).
 //
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -121,8 +124,16 @@ class LinkFaults {
   static constexpr int kSomeClosed = 3;
   static constexpr absl::Duration kClosedWindow = absl::Minutes(1);
 
-  // `links` were closed, and both ends of each live.
+  // Connections were closed, and all members live: those of `links`, which may be
+  // none if nobody knows.
   void OnClosed(const std::vector<LinkReport>& links, MonotonicTime now);
+
+  // Returns true if connections were closed that often since the last step, or
+  // since that last cost a member its place.
+  static constexpr int kManyRounds = 10;
+  [[nodiscard]] bool IsStuck() const { return rounds_ >= kManyRounds; }
+  // How often they were.
+  [[nodiscard]] int rounds() const { return rounds_; }
 
   // The links that were closed too often, each reported by those of its ends that
   // have said so at least every second time.
@@ -132,9 +143,11 @@ class LinkFaults {
   // Those that were closed at least that often.
   [[nodiscard]] std::vector<LinkReport> ClosedTimes(int least,
                                                     MonotonicTime now) const;
+  // Those that were closed since the last step.
+  [[nodiscard]] std::vector<LinkReport> ClosedAtThisStep() const;
 
   // Keeps the ends of `link` apart for a while, and begins to count anew how
-  // often it is closed.
+  // often it is closed, and how often connections are.
   void Remember(const LinkReport& link, MonotonicTime now);
 
   // Returns the names of all workers to keep apart from `worker`. The views
@@ -162,11 +175,15 @@ class LinkFaults {
   };
 
   [[nodiscard]] bool StillCounts(const Closed& then, MonotonicTime now) const;
+  // The links of which `counts` is true at least that often.
+  [[nodiscard]] std::vector<LinkReport> ClosedTimes(
+      int least, const std::function<bool(const Closed&)>& counts) const;
 
   std::vector<LinkReport> links_;
   int faults_ = 0;
   std::map<Pair, std::vector<Closed>> closed_;  // oldest first
   int64_t steps_ = 0;                           // that OnStep has told of
+  int rounds_ = 0;
   std::map<Pair, Hold> holds_;
 };
 

@@ -133,6 +133,38 @@ TEST(LinkFaultsTest, WithoutAStepItDoesNotMatterHowLongAgo) {
   EXPECT_THAT(faults.OftenClosed(At(absl::Hours(1))), SizeIs(1));
 }
 
+TEST(LinkFaultsTest, IsStuckWhereConnectionsAreClosedAgainAndAgainAtOneStep) {
+  LinkFaults faults;
+  const MonotonicTime now = At(absl::Seconds(1));
+  faults.OnClosed({{"a", "z"}}, now);
+  faults.OnStep();
+  // Each time another link, or none that anybody knows.
+  for (int i = 1; i < LinkFaults::kManyRounds; ++i)
+    faults.OnClosed(i == 1 ? Links({{"a", "b"}}) : Links(), now);
+  EXPECT_FALSE(faults.IsStuck());
+  faults.OnClosed({{"b", "c"}}, now);
+  EXPECT_TRUE(faults.IsStuck());
+  EXPECT_THAT(faults.OftenClosed(now), IsEmpty());
+  EXPECT_EQ(faults.ClosedAtThisStep(),
+            Links({{"a", "b", false, true}, {"b", "c", false, true}}));
+  faults.Remember({"a", "b"}, now);
+  EXPECT_FALSE(faults.IsStuck());
+}
+
+TEST(LinkFaultsTest, IsNotStuckAsLongAsStepsAreMade) {
+  LinkFaults faults;
+  const MonotonicTime now = At(absl::Seconds(1));
+  for (int i = 0; i < 2 * LinkFaults::kManyRounds; ++i) {
+    faults.OnClosed({{"a", "b"}}, now);
+    EXPECT_FALSE(faults.IsStuck());
+    if (i % 2 == 0) {
+      faults.OnStep();
+    } else {
+      faults.OnLateStep();
+    }
+  }
+}
+
 TEST(IsCircularTest, IsTrueWhereNoReportStandsForItself) {
   EXPECT_TRUE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}));
   EXPECT_FALSE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}}));

@@ -156,6 +156,7 @@ void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
                    const std::vector<LinkReport>& others,
                    const std::vector<std::string>& cover,
                    std::string_view what) {
+  job.links.Note(links);
   for (const LinkReport& link : links) job.links.Remember(link, turn.now);
   job.link_check = job.links.NextExpiry(turn.now);
   std::vector<v1::Evidence> evidence;
@@ -201,29 +202,68 @@ bool CanGoWithout(const State& state, const Job& job,
   });
 }
 
+// Returns those of `links` that are between two of `ends`.
+std::vector<LinkReport> Between(const std::vector<LinkEnd>& ends,
+                                std::vector<LinkReport> links) {
+  std::erase_if(links, [&](const LinkReport& link) {
+    return !IsEnd(link.observer, ends) || !IsEnd(link.peer, ends);
+  });
+  return links;
+}
+
+// Returns the links of which an end is to go, after connections were closed: those
+// that were closed too often; and if connections are closed at one step again and
+// again, all that were, or one that may be the cause. `is_certain`: it is known
+// which were closed last.
+std::vector<LinkReport> LinksToGoFor(const Job& job,
+                                     const std::vector<LinkEnd>& ends,
+                                     bool is_certain, MonotonicTime now) {
+  std::vector<LinkReport> links;
+  if (is_certain) links = Between(ends, job.links.OftenClosed(now));
+  if (!links.empty() || !job.links.IsStuck()) return links;
+  links = Between(ends, job.links.ClosedAtThisStep());
+  return links.empty() ? BrokenLinks(job) : links;
+}
+
+// Returns the reports that, beside those links, tell which of `ends` is at fault:
+// those of links that were closed some times, and the word of those who are gone.
+std::vector<LinkReport> WordsOnClosed(const Job& job,
+                                      const std::vector<LinkEnd>& ends,
+                                      MonotonicTime now) {
+  std::vector<LinkReport> words =
+      Between(ends, job.links.ClosedTimes(LinkFaults::kSomeClosed, now));
+  for (const LinkReport& before : job.links.links()) {
+    if (!IsEnd(before.observer, ends)) words.push_back(before);
+  }
+  return words;
+}
+
 // Members live that are no longer connected. They begin again at once, each
-// time; but a link that is closed too often is worth less than one of its ends.
+// time; but a link that is closed too often is worth less than one of its ends,
+// if the job has members enough without it, or makes no step with it either.
 void OnLinksClosed(Turn& turn, Job& job) {
   // Nobody knows which link it was, if each report follows from another.
-  std::vector<LinkReport> often;
-  if (!IsCircular(Reports(job))) {
-    job.links.OnClosed(BrokenLinks(job), turn.now);
-    often = job.links.OftenClosed(turn.now);
-  }
+  const bool is_certain = !IsCircular(Reports(job));
+  job.links.OnClosed(is_certain ? BrokenLinks(job) : std::vector<LinkReport>(),
+                     turn.now);
+  const bool makes_no_step = job.links.rounds() >= LinkFaults::kManyClosed;
+  const bool is_stuck = job.links.IsStuck();
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
-  std::vector<LinkReport> others =
-      job.links.ClosedTimes(LinkFaults::kSomeClosed, turn.now);
-  std::erase_if(others, [&](const LinkReport& report) {
-    return !IsEnd(report.observer, ends) || !IsEnd(report.peer, ends);
-  });
-  const std::vector<std::string> cover = SmallestCover(often, ends, others);
-  if (cover.empty() || !CanGoWithout(turn.state, job, cover)) {
+  const std::vector<LinkReport> links =
+      LinksToGoFor(job, ends, is_certain, turn.now);
+  const std::vector<LinkReport> others = WordsOnClosed(job, ends, turn.now);
+  const std::vector<std::string> cover = SmallestCover(links, ends, others);
+  if (cover.empty() ||
+      (!makes_no_step && !CanGoWithout(turn.state, job, cover))) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
-  EvictForLinks(turn, job, often, others, cover,
-                absl::StrCat("was closed ", LinkFaults::kManyClosed,
-                             " times in short succession"));
+  EvictForLinks(turn, job, links, others, cover,
+                is_stuck ? absl::StrCat("failed, as connections did ",
+                                        LinkFaults::kManyRounds,
+                                        " times without a step in between")
+                         : absl::StrCat("broke ", LinkFaults::kManyClosed,
+                                        " times in short succession"));
 }
 
 // Returns those of the present links that have failed before, since the last
@@ -254,7 +294,6 @@ void EvictForProbe(Turn& turn, Job& job,
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
   const std::vector<LinkReport> others = OtherReports(job, links, ends);
   job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
-  job.links.Note(links);
   EvictForLinks(turn, job, links, others, SmallestCover(links, ends, others),
                 "could not be made again");
 }

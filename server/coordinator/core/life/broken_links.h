@@ -23,7 +23,8 @@ void HastenSuspicions(const Turn& turn, Job& job);
 // between, the fewest members that cover the broken links are evicted
 // (LinkFaults): those that have failed twice, if all could be made.
 // Connections that were only closed cost nobody its place, unless the same link
-// is closed again and again and the job has members enough without one end.
+// is closed again and again and the job has members enough without one end, or
+// connections are closed again and again and no step is made.
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
 // Two workers no longer need to be kept apart.
