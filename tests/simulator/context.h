@@ -30,6 +30,7 @@ inline absl::string_view Sv(std::string_view text) {
 inline constexpr uint64_t kLeaveStream = 0x6c65617665;  // "leave"
 inline constexpr uint64_t kLateStream = 0x6c617465;     // "late"
 inline constexpr uint64_t kLieStream = 0x6c6965;        // "lie"
+inline constexpr uint64_t kMuteStream = 0x6d757465;     // "mute"
 
 struct Context {
   Context(uint64_t seed, Bug planted, Holders holders, bool lied_to,
@@ -46,6 +47,8 @@ struct Context {
         ledger(random.Next(), shape),
         traced(is_traced) {
     if (has_liar) faults.front() = DrawLiar(lie_random);
+    Random mute_random(Mix(seed ^ kMuteStream));
+    if (mute_random.Chance(10)) faults[1] = DrawMute(mute_random);
   }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -81,6 +84,10 @@ struct Context {
     return static_cast<int>(bad_way == BadHost::kNoMemory
                                 ? ExitCode::kRetryElsewhere
                                 : ExitCode::kUnreadable);
+  }
+  // Returns true if the worker in that slot fails in each step without a word.
+  bool IsMute(int slot) const {
+    return !is_calm && slot == mute && now < mute_until;
   }
 
   // Something worth a fault happens, to worker `slot` (-1: to none).
@@ -128,6 +135,8 @@ struct Context {
   // Hosts whose workers fail by themselves until faults are over, and how.
   BadHost bad_way = BadHost::kNone;
   uint32_t bad_hosts = 0;
+  int mute = -1;
+  int64_t mute_until = 0;
   EventQueue queue;
   // No faults come any more.
   bool is_calm = false;

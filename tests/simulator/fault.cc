@@ -47,7 +47,8 @@ std::string_view NameOf(FaultKind kind) {
       "leave-all",
       "twin",
       "bad-host",
-      "liar"};
+      "liar",
+      "mute"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -105,6 +106,12 @@ Fault DrawLiar(Random& random) {
   return {.kind = FaultKind::kLiar,
           .time = random.Between(1'000, 40'000) * kMillisecond,
           .duration = random.Between(1'000, 20'000) * kMillisecond};
+}
+
+Fault DrawMute(Random& random) {
+  return {.kind = FaultKind::kMute,
+          .time = random.Between(1'000, 40'000) * kMillisecond,
+          .duration = random.Between(1'000, 60'000) * kMillisecond};
 }
 
 }  // namespace ringmaster::simulator

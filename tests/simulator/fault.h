@@ -41,8 +41,10 @@ enum class FaultKind {
   // A worker says what is not so about its links and steps; only in runs with a
   // liar.
   kLiar,
+  // A worker fails in each step, and does not know why: it closes its connections.
+  kMute,
 };
-inline constexpr int kFaultKinds = 23;
+inline constexpr int kFaultKinds = 24;
 // Those that any job may meet.
 inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
@@ -93,6 +95,7 @@ using FaultPlan = std::array<Fault, kFaults>;
 [[nodiscard]] FaultPlan DrawFaults(Random& random, Random& leave_random,
                                    Random& late_random, bool has_copies);
 [[nodiscard]] Fault DrawLiar(Random& random);
+[[nodiscard]] Fault DrawMute(Random& random);
 
 }  // namespace ringmaster::simulator
 

@@ -240,6 +240,12 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kResetSessions:
       SilenceAll(fault, until);
       return;
+    case FaultKind::kMute:
+      context_.mute = slot;
+      context_.mute_until = until;
+      Touch(slot, until);
+      context_.ledger.OnMute(until);
+      return;
     case FaultKind::kLeaveAll:
       LeaveAll(/*everybody=*/fault.directions == 1);
       return;

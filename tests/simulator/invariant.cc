@@ -33,6 +33,8 @@ std::string_view TextOf(Invariant invariant) {
     case Invariant::kUnfitLeftOut:
       return "I10 a host on which a worker has failed by its own fault is left "
              "out for a while";
+    case Invariant::kFewAttempts:
+      return "I11 few generations begin at one step";
   }
   return "?";
 }

@@ -18,6 +18,7 @@ enum class Invariant {
   kEvictionsHaveCause,    // I8
   kNoStepLost,            // I9
   kUnfitLeftOut,          // I10
+  kFewAttempts,           // I11
 };
 
 // "I3", ...

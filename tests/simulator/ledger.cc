@@ -94,6 +94,11 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
   }
   CheckMembers(record);
   CheckUnfit(record);
+  if (++attempts_ > kMostAttempts) {
+    Fail(Invariant::kFewAttempts,
+         absl::StrCat("generation ", record.generation, " is number ",
+                      attempts_, " without a step since step ", best_step_));
+  }
   if (record.resume_step >= best_step_) return;
   if (!record.is_rollback) {
     if (step_liar_ >= 0 &&
@@ -290,6 +295,9 @@ void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
   const int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
   if (slot >= 0 && is_alive && since > touched) {
+    if (is_for_link && since <= mute_until_ && ++innocents_ <= kMostInnocents) {
+      return;
+    }
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker(),
                       " was evicted, but is live, reachable and not slow: ",
@@ -428,7 +436,7 @@ void Ledger::OnApply(int slot, int run_generation, const Position& position,
     if (step >= best_step_) applied_by_ |= 1u << slot;
     if (step > best_step_) {
       best_step_ = step;
-      own_failures_ = 0;
+      own_failures_ = innocents_ = attempts_ = 0;
       ++commits_;
       Generation& run = At(run_generation != 0 ? run_generation
                                                : position.complete_generation);

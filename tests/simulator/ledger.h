@@ -25,6 +25,10 @@
 namespace ringmaster::simulator {
 
 inline constexpr int kGlobalBatch = 16;
+// The most generations that may begin after one step, and the most innocent workers
+// that may be evicted there because somebody else fails without a word.
+inline constexpr int kMostAttempts = 40;
+inline constexpr int kMostInnocents = 1;
 
 // A rank's position in training; the parameters are a hash of all that was
 // folded into them.
@@ -112,6 +116,9 @@ class Ledger {
 
   // A worker of a bad host failed by itself while it trained.
   void OnOwnFailure() { ++own_failures_; }
+  // Until then a worker fails without a word: before it goes, one that alone reports
+  // it may.
+  void OnMute(int64_t until) { mute_until_ = until; }
   // How many did since the last committed step.
   int own_failures() const { return own_failures_; }
   // Until `until`, the simulation's own faults may explain any event at this
@@ -200,6 +207,11 @@ class Ledger {
   std::array<int64_t, kWorkers> touched_until_ = {};
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int own_failures_ = 0;
+  int64_t mute_until_ = -1;
+  // Since the last committed step: those who went for one that is mute, and the
+  // generations that were formed.
+  int innocents_ = 0;
+  int attempts_ = 0;
   int step_liar_ = -1;
   // What the coordinator knows of the newest generation may be a lie.
   bool may_know_of_lie_ = false;

@@ -95,6 +95,11 @@ void SimTrainer::TryReduce() {
 }
 
 void SimTrainer::MakeComplete(uint64_t total) {
+  const bool has_peers = assignment_.slots.size() > 1;
+  if (has_peers && context_.IsMute(slot_) && !is_aborted_) {
+    EndRun(agent::RunEnd::kPeerFailed);
+    return;
+  }
   stage_ = Stage::kCommitting;
   last_progress_ = context_.now;
   position_.complete = position_.applied + 1;

@@ -272,7 +272,7 @@ void Simulation::Watch() {
     const SimWorker& worker = *workers_[slot];
     if (!worker.is_alive() || worker.frozen_until() > context_.now ||
         worker.is_leaving() || sessions_.IsCut(slot) ||
-        context_.IsOnBadHost(slot)) {
+        context_.IsOnBadHost(slot) || context_.IsMute(slot)) {
       continue;
     }
     ++(context_.shape.RoleOf(slot) == v1::ROLE_WORKER ? able : able_servers);

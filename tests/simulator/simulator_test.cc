@@ -98,6 +98,7 @@ TEST(SimulatorTest, FreshSeedsFindNoBug) {
   ExpectFault(batch, static_cast<int>(FaultKind::kLeaveAll));
   ExpectFault(batch, static_cast<int>(FaultKind::kTwin));
   ExpectFault(batch, static_cast<int>(FaultKind::kBadHost));
+  ExpectFault(batch, static_cast<int>(FaultKind::kMute));
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
