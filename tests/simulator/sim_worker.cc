@@ -433,6 +433,7 @@ void SimWorker::Do(const agent::SendLeaving& action) {
   leaving.is_done = action.is_done;
   leaving.step =
       StepToTell(action.is_done ? action.step : trainer_.position().applied);
+  leaving.patience = action.patience;
   Send(std::move(leaving));
 }
 

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/reform.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -246,6 +247,10 @@ MonotonicTime LatestSave(const Turn& turn, const Job& job,
 
 void OnHandOverDeadline(Turn& turn, Job& job) {
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
+  if (IsWaiting(job)) {
+    Reform(turn, job);
+    return;
+  }
   const bool is_under_way =
       job.state == v1::JOB_STATE_PREPARING ||
       (job.state == v1::JOB_STATE_RUNNING && job.closing == Closing::kHandOver);

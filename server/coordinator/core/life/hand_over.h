@@ -103,7 +103,8 @@ struct LeavePlan {
 [[nodiscard]] MonotonicTime LatestSave(const Turn& turn, const Job& job,
                                        const std::set<int>& needed);
 
-// The hand-over is not done at that time: halts the members.
+// The hand-over is not done at that time, or has not begun, as the job waits: halts
+// the members, or considers anew what they do.
 void OnHandOverDeadline(Turn& turn, Job& job);
 
 // Releases the leavers of `job` that do not stay. Returns true if it released

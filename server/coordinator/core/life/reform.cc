@@ -545,7 +545,10 @@ void Reform(Turn& turn, Job& job) {
     return;
   }
   const Formation next = NextGeneration(turn, job, point, leave);
-  if (next.closing == Closing::kNone && !IsEnoughNow(turn, job, point)) return;
+  if (next.closing == Closing::kNone && !IsEnoughNow(turn, job, point)) {
+    if (!job.ending.has_value()) job.hand_over_deadline = latest_save;
+    return;
+  }
   if (!turn.state.journal_error.empty()) {
     WaitForJournal(turn, job, point);
     return;
