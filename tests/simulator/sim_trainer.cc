@@ -249,6 +249,7 @@ void SimTrainer::Run(int generation) {
   last_progress_ = context_.now;
   has_prev_ = has_next_ = world_size() == 1;
   has_early_state_ = false;
+  closed_rank_ = -1;
   is_first_step_ = true;
   partial_step_ = 0;
   collective_sequence_ = 0;
@@ -270,6 +271,11 @@ void SimTrainer::CheckConnected() {
   if (stage_ != Stage::kConnecting || !has_prev_ || !has_next_) return;
   last_progress_ = context_.now;
   post_(agent::TrainerAdvanced{generation()});
+  if (closed_rank_ >= 0 && !is_aborted_) {
+    stage_ = Stage::kCopying;
+    FailPeer(closed_rank_, v1::LINK_FAILURE_CLOSED);
+    return;
+  }
   if (HasServers()) {
     stage_ = Stage::kPulling;
     context_.Reached(Moment::kStateCopy, slot_);
@@ -427,15 +433,19 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
     case FrameKind::kRecord:
       TakeRecord(frame);
       return;
-    case FrameKind::kClosed:
-      // It has all that it needs; or it is still to be connected with, which
-      // the time for that bounds.
-      if (frame.step == 1 || stage_ == Stage::kConnecting) return;
-      FailPeer(is_server ? frame.origin
-               : is_prev ? prev_rank()
-                         : next_rank(),
-               v1::LINK_FAILURE_CLOSED);
+    case FrameKind::kClosed: {
+      if (frame.step == 1) return;  // It has all that it needs.
+      const int peer_rank = is_server ? frame.origin
+                            : is_prev ? prev_rank()
+                                      : next_rank();
+      if (stage_ == Stage::kConnecting) {
+        // Noticed once all are connected, which the time for that bounds.
+        closed_rank_ = peer_rank;
+      } else {
+        FailPeer(peer_rank, v1::LINK_FAILURE_CLOSED);
+      }
       return;
+    }
     case FrameKind::kPulled:
       TakePulled(frame);
       return;

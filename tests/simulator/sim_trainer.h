@@ -209,6 +209,7 @@ class SimTrainer {
   int early_connect_from_ = -1;
   bool has_prev_ = false;
   bool has_next_ = false;
+  int closed_rank_ = -1;          // its peer has closed the connection already
   bool has_early_state_ = false;  // came before the next rank accepted
   Frame early_state_;
   // The step under way.
