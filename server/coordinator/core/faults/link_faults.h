@@ -129,7 +129,7 @@ class LinkFaults {
   void OnClosed(const std::vector<LinkReport>& links, MonotonicTime now);
 
   // Returns true if connections were closed that often since the last step, or
-  // since that last cost a member its place.
+  // since links last cost a member its place.
   static constexpr int kManyRounds = 10;
   [[nodiscard]] bool IsStuck() const { return rounds_ >= kManyRounds; }
   // How often they were.
