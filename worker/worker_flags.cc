@@ -84,6 +84,13 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
        .help = "Ports for gradients, if a firewall allows only certain ones, "
                "instead of --data_listen: each slot takes the first free one."},
       &flags.data_ports);
+  set.Add({.name = "data_encryption",
+           .help = "required: what ranks send each other between hosts is "
+                   "encrypted, with AES-256-GCM. The coordinator must be "
+                   "started with the same, and TLS must lead to it unless "
+                   "it is on loopback.",
+           .choices = {"off", "required"}},
+          &flags.data_encryption);
   set.Add({.name = "advertise",
            .unit = "HOST",
            .help = "Address that peers use for this host; by default the one "
@@ -262,9 +269,21 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
   if (flags.name.empty()) {
     return absl::InvalidArgumentError("--name is empty");
   }
+  if (flags.data_encryption == "required" && !HasTlsFlag(flags.credentials) &&
+      !IsLoopback(coordinator->host)) {
+    return absl::InvalidArgumentError(
+        "--data_encryption=required needs TLS to the coordinator, which tells "
+        "the secret that the keys come from: give --tls_ca_file");
+  }
   if (!flags.listen.empty()) {
     const absl::StatusOr<HostPort> listen = ParseHostPort(flags.listen);
     if (!listen.ok()) return Annotate(listen.status(), "--listen");
+    if (flags.data_encryption == "required" && !HasTlsFlag(flags.credentials) &&
+        !IsLoopback(listen->host)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--data_encryption=required needs TLS for --listen=", flags.listen,
+          ", where parameters are served: give --tls_cert_file"));
+    }
   }
   return SettleDataPlane(flags, *coordinator);
 }

@@ -32,6 +32,7 @@ struct WorkerFlags {
   std::string data_listen;
   std::string data_interface;
   std::string data_ports;
+  std::string data_encryption = "off";
   std::string listen;  // of a parameter server, for small clients; empty: not
   // The range of data_ports, once settled: each slot listens on the first of
   // its ports that is free, at the host of data_listen.

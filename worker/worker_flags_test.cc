@@ -140,6 +140,22 @@ TEST(WorkerFlagsTest, AnAddressExcludesAnInterfaceAndARange) {
                                         "--data_listen=0.0.0.0:5000"));
 }
 
+TEST(WorkerFlagsTest, EncryptionNeedsTlsToAnotherHost) {
+  WorkerFlags flags = Good();
+  flags.data_encryption = "required";
+  EXPECT_THAT(Refusal(flags), HasSubstr("needs TLS"));
+  flags.credentials.tls_ca_file = "ca.pem";
+  EXPECT_TRUE(SettleWorkerFlags(flags).ok());
+  flags.credentials.tls_ca_file.clear();
+  flags.coordinator = "127.0.0.1:29400";
+  EXPECT_TRUE(SettleWorkerFlags(flags).ok());
+  flags.listen = "127.0.0.1:29600";
+  EXPECT_TRUE(SettleWorkerFlags(flags).ok());
+  flags.listen = "0.0.0.0:29600";
+  EXPECT_THAT(Refusal(flags),
+              HasSubstr("needs TLS for --listen=0.0.0.0:29600"));
+}
+
 TEST(WorkerFlagsTest, SeveralSlotsOrTheWishToRestartNeedASupervisor) {
   WorkerFlags flags = Good();
   EXPECT_FALSE(NeedsSupervisor(flags));

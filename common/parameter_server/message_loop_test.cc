@@ -384,6 +384,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, MessageLoopTest,
 class DamagedMessageTest : public MessageLoopTest {
  protected:
   absl::Status Damage(int64_t frame, size_t at, FrameIntegrity integrity) {
+    const FrameKeys keys = {};
     auto pair = LoopbackPair("rank 1", "rank 0");
     LinkFault fault;
     fault.kind = LinkFault::Kind::kCorrupt;
@@ -394,11 +395,11 @@ class DamagedMessageTest : public MessageLoopTest {
                         0,
                         std::make_unique<FaultyLink>(std::move(pair->first),
                                                      fault, Clock::Real()),
-                        Transport::kTcp, integrity));
-    second_ =
-        LoopOf(1, 0,
-               std::make_unique<StreamChannel>(1, std::move(pair->second),
-                                               Transport::kTcp, integrity));
+                        Transport::kTcp, integrity, &keys));
+    second_ = LoopOf(
+        1, 0,
+        std::make_unique<StreamChannel>(1, std::move(pair->second),
+                                        Transport::kTcp, integrity, &keys));
     at_second_ = Keeper();
     at_second_.is_sum = true;
     const std::vector<float> sent(1000, 2.0f);
@@ -409,10 +410,15 @@ class DamagedMessageTest : public MessageLoopTest {
 
 TEST_P(DamagedMessageTest, IsFoundBeforeItCounts) {
   // The first frame is the message's, the second its elements'.
-  for (const int64_t frame : {1, 2}) {
-    for (const size_t at : {size_t{24}, size_t{68}, kMaxFrameHeadBytes,
-                            kMaxFrameHeadBytes + kShardMessageBytes - 1}) {
-      const absl::Status status = Damage(frame, at, FrameIntegrity::kCrc32c);
+  for (const auto& [integrity, frame] :
+       {std::pair(FrameIntegrity::kCrc32c, 1),
+        std::pair(FrameIntegrity::kCrc32c, 2),
+        std::pair(FrameIntegrity::kAes256Gcm, 1),
+        std::pair(FrameIntegrity::kAes256Gcm, 2)}) {
+    const size_t head = FrameHeadBytes(integrity);
+    for (const size_t at :
+         {size_t{24}, size_t{68}, head, head + kShardMessageBytes - 1}) {
+      const absl::Status status = Damage(frame, at, integrity);
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr("damaged frame of rank 0 to rank 1"));

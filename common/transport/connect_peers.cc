@@ -81,9 +81,10 @@ std::vector<PeerStream> StreamsOf(std::span<const PeerConnection> peers,
   for (const PeerConnection& peer : peers) {
     auto& next = peer.address.empty() ? accepted : connected;
     for (int stripe = 0; stripe < peer.stripes; ++stripe) {
-      std::unique_ptr<SocketLink> link = std::move(*next++);
-      const Transport transport = link->transport();
-      streams.push_back({peer.rank, std::move(link), transport, peer.arena});
+      EstablishedLink& made = *next++;
+      const Transport transport = made.link->transport();
+      streams.push_back(
+          {peer.rank, std::move(made.link), transport, peer.arena, made.keys});
     }
   }
   return streams;

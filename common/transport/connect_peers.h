@@ -32,7 +32,8 @@ struct ConnectPeersConfig {
                            // nothing for as long is given up too
   // The best transport to try; a slower one is used if it fails.
   Transport best_transport = Transport::kSharedMemory;
-  // Frames over TCP carry this, on both sides; inside a host nothing is checked.
+  // Frames over TCP carry this, on both sides; inside a host nothing is checked
+  // or encrypted.
   FrameIntegrity integrity = FrameIntegrity::kNone;
   Clock* clock = nullptr;  // outlives the call
   // One line for every connection that was refused meanwhile, on the calling

@@ -91,18 +91,23 @@ TEST_F(ConnectPeersTest, TwoRanksHaveAChannelForEachRoleAndDirection) {
   }
 }
 
-TEST_F(ConnectPeersTest, FramesAreCheckedOverTcpOnly) {
-  first_config_.integrity = FrameIntegrity::kCrc32c;
-  second_config_.integrity = FrameIntegrity::kCrc32c;
-  for (const Transport best :
-       {Transport::kTcp, Transport::kUnix, Transport::kSharedMemory}) {
+TEST_F(ConnectPeersTest, FramesAreCheckedAndEncryptedOverTcpOnly) {
+  for (const auto& [best, integrity] :
+       std::vector<std::pair<Transport, FrameIntegrity>>{
+           {Transport::kTcp, FrameIntegrity::kCrc32c},
+           {Transport::kUnix, FrameIntegrity::kCrc32c},
+           {Transport::kSharedMemory, FrameIntegrity::kCrc32c},
+           {Transport::kTcp, FrameIntegrity::kAes256Gcm},
+           {Transport::kUnix, FrameIntegrity::kAes256Gcm},
+           {Transport::kSharedMemory, FrameIntegrity::kAes256Gcm}}) {
+    first_config_.integrity = integrity;
+    second_config_.integrity = integrity;
     first_config_.best_transport = best;
     second_config_.best_transport = best;
     ConnectBoth({{1, LinkRole::kCollective}},
                 {{0, LinkRole::kCollective, AddressOf(first_listener_)}});
-    const FrameIntegrity wanted = best == Transport::kTcp
-                                      ? FrameIntegrity::kCrc32c
-                                      : FrameIntegrity::kNone;
+    const FrameIntegrity wanted =
+        best == Transport::kTcp ? integrity : FrameIntegrity::kNone;
     EXPECT_EQ(first_->front()->integrity(), wanted) << TransportName(best);
     EXPECT_EQ(second_->front()->integrity(), wanted) << TransportName(best);
     ExpectPair(*first_->front(), *second_->front(), 1);
@@ -111,18 +116,22 @@ TEST_F(ConnectPeersTest, FramesAreCheckedOverTcpOnly) {
 }
 
 TEST_F(ConnectPeersTest, SeveralConnectionsAreOneChannel) {
-  first_config_.best_transport = Transport::kTcp;
-  second_config_.best_transport = Transport::kTcp;
-  ConnectBoth({{1, LinkRole::kCollective},
-               {.rank = 1, .role = LinkRole::kParameterServer, .stripes = 3}},
-              {{0, LinkRole::kCollective, AddressOf(first_listener_)},
-               {.rank = 0,
-                .role = LinkRole::kParameterServer,
-                .address = AddressOf(first_listener_),
-                .stripes = 3}});
-  for (uint64_t sequence = 1; sequence <= 7; ++sequence) {
-    ExpectPair(*(*first_)[1], *(*second_)[1], sequence);
-    ExpectPair(*(*second_)[0], *(*first_)[0], sequence);
+  for (const FrameIntegrity integrity :
+       {FrameIntegrity::kCrc32c, FrameIntegrity::kAes256Gcm}) {
+    first_config_.integrity = second_config_.integrity = integrity;
+    first_config_.best_transport = Transport::kTcp;
+    second_config_.best_transport = Transport::kTcp;
+    ConnectBoth({{1, LinkRole::kCollective},
+                 {.rank = 1, .role = LinkRole::kParameterServer, .stripes = 3}},
+                {{0, LinkRole::kCollective, AddressOf(first_listener_)},
+                 {.rank = 0,
+                  .role = LinkRole::kParameterServer,
+                  .address = AddressOf(first_listener_),
+                  .stripes = 3}});
+    for (uint64_t sequence = 1; sequence <= 7; ++sequence) {
+      ExpectPair(*(*first_)[1], *(*second_)[1], sequence);
+      ExpectPair(*(*second_)[0], *(*first_)[0], sequence);
+    }
   }
 }
 

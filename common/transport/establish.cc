@@ -27,6 +27,7 @@ struct Incoming {
   const PeerLink* peer = nullptr;
   std::unique_ptr<SocketLink> link;
   uint64_t number = 0;  // the link's, see HalfOpen
+  FrameKeys keys = {};  // the link's
 };
 
 struct HalfOpen {
@@ -118,7 +119,8 @@ absl::StatusOr<EstablishedLinks> Establisher::Run() {
   EstablishedLinks links;
   for (PeerConnector& out : outgoing_)
     links.connected.push_back(out.TakeLink());
-  for (Incoming& in : incoming_) links.accepted.push_back(std::move(in.link));
+  for (Incoming& in : incoming_)
+    links.accepted.push_back({std::move(in.link), in.keys});
   return links;
 }
 
@@ -315,6 +317,7 @@ void Establisher::Take(HalfOpen& complete) {
     }
     std::string name = PeerName(in.peer->peer_rank, socket.remote());
     const Transport transport = socket.transport();
+    in.keys = socket.Keys();
     in.link = std::make_unique<SocketLink>(socket.TakeSocket(), std::move(name),
                                            config_.silence_limit, transport);
     in.number = complete.number;

@@ -65,10 +65,15 @@ struct PeerLink {
   int stripe = 0;       // which connection of several; below kMaxConnections
 };
 
+struct EstablishedLink {
+  std::unique_ptr<SocketLink> link;
+  FrameKeys keys;  // of this connection alone
+};
+
 struct EstablishedLinks {
   // In the order of `connect_to` and of `accept_from`.
-  std::vector<std::unique_ptr<SocketLink>> connected;
-  std::vector<std::unique_ptr<SocketLink>> accepted;
+  std::vector<EstablishedLink> connected;
+  std::vector<EstablishedLink> accepted;
 };
 
 //   INVALID_ARGUMENT     a short secret, a negative generation, or a malformed

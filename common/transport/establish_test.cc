@@ -132,15 +132,16 @@ TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
   thread.join();
   ASSERT_TRUE(zero.ok()) << zero.status();
   ASSERT_TRUE(one.ok()) << one.status();
-  EXPECT_THAT(zero->connected[0]->peer(), HasSubstr("rank 1 at 127.0.0.1:"));
+  EXPECT_THAT(zero->connected[0].link->peer(),
+              HasSubstr("rank 1 at 127.0.0.1:"));
   std::array<char, 3> sent = {'a', 'b', 'c'};
   const iovec out = {sent.data(), sent.size()};
-  EXPECT_EQ(*zero->connected[0]->TryWrite(std::span(&out, 1)), 3u);
-  pollfd readable = {one->accepted[0]->fd(), POLLIN, 0};
+  EXPECT_EQ(*zero->connected[0].link->TryWrite(std::span(&out, 1)), 3u);
+  pollfd readable = {one->accepted[0].link->fd(), POLLIN, 0};
   ASSERT_EQ(poll(&readable, 1, 5000), 1);
   std::array<char, 3> got = {};
   const iovec in = {got.data(), got.size()};
-  EXPECT_EQ(*one->accepted[0]->TryRead(std::span(&in, 1)), 3u);
+  EXPECT_EQ(*one->accepted[0].link->TryRead(std::span(&in, 1)), 3u);
   EXPECT_EQ(got, sent);
 }
 
@@ -155,9 +156,9 @@ TEST_F(EstablishTest, NoDescriptorOutlivesAnExec) {
     acceptor.join();
     ASSERT_TRUE(connected.ok()) << connected.status();
     ASSERT_TRUE(accepted.ok()) << accepted.status();
-    for (const int fd :
-         {listener1_.fd(), listener1_.unix_fd(), connected->connected[0]->fd(),
-          accepted->accepted[0]->fd()}) {
+    for (const int fd : {listener1_.fd(), listener1_.unix_fd(),
+                         connected->connected[0].link->fd(),
+                         accepted->accepted[0].link->fd()}) {
       EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << use_unix;
     }
   }
@@ -198,7 +199,7 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   thread.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kUnix);
 }
 
 // It listens, but accepts only after the peer has already asked over TCP.
@@ -213,7 +214,7 @@ TEST_F(EstablishTest, MeetsALatePeerOverItsUnixSocketAllTheSame) {
   thread.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kUnix);
 }
 
 TEST_F(EstablishTest, DoesNotSpinWhileTheProcessHasNoDescriptorLeft) {
@@ -406,12 +407,12 @@ TEST_F(EstablishTest, RanksOfOneHostMeetOverAUnixSocket) {
   acceptor.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
-  EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kUnix);
+  EXPECT_EQ(accepted->accepted[0].link->transport(), Transport::kUnix);
   EXPECT_EQ(
-      connected->connected[0]->peer(),
+      connected->connected[0].link->peer(),
       absl::StrCat("rank 1 at ", listener1_.address().ToString(), " (unix)"));
-  EXPECT_EQ(accepted->accepted[0]->peer(),
+  EXPECT_EQ(accepted->accepted[0].link->peer(),
             absl::StrCat("rank 0 at pid ", getpid(), " (unix)"));
 }
 
@@ -427,8 +428,8 @@ TEST_F(EstablishTest, AUnixSocketThatHangsUpOnceIsTriedAgain) {
   acceptor.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
-  EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kUnix);
+  EXPECT_EQ(accepted->accepted[0].link->transport(), Transport::kUnix);
 }
 
 TEST_F(EstablishTest, EitherSideMayInsistOnTcp) {
@@ -441,8 +442,8 @@ TEST_F(EstablishTest, EitherSideMayInsistOnTcp) {
     acceptor.join();
     ASSERT_TRUE(connected.ok()) << connected.status();
     ASSERT_TRUE(accepted.ok()) << accepted.status();
-    EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
-    EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kTcp);
+    EXPECT_EQ(connected->connected[0].link->transport(), Transport::kTcp);
+    EXPECT_EQ(accepted->accepted[0].link->transport(), Transport::kTcp);
   }
 }
 
@@ -473,11 +474,11 @@ TEST_F(EstablishTest, EveryPairNeedsOneConnectionOnly) {
   for (int rank = 0; rank < kRanks; ++rank) {
     ASSERT_TRUE(links[rank].ok()) << links[rank].status();
     for (int peer = 0; peer < rank; ++peer) {
-      EXPECT_THAT(links[rank]->connected[peer]->peer(),
+      EXPECT_THAT(links[rank]->connected[peer].link->peer(),
                   HasSubstr(absl::StrCat("rank ", peer, " at ")));
     }
     for (int peer = rank + 1; peer < kRanks; ++peer) {
-      EXPECT_THAT(links[rank]->accepted[peer - rank - 1]->peer(),
+      EXPECT_THAT(links[rank]->accepted[peer - rank - 1].link->peer(),
                   HasSubstr(absl::StrCat("rank ", peer, " at ")));
     }
   }
@@ -548,7 +549,7 @@ TEST_F(ReturningPeerTest, IsAcceptedAgainAfterItHasHungUp) {
     });
     ASSERT_TRUE(again.ok()) << again.status();
     ASSERT_TRUE(accepted.ok()) << accepted.status();
-    ExpectConnected(*again->connected[0], *accepted->accepted[0]);
+    ExpectConnected(*again->connected[0].link, *accepted->accepted[0].link);
   }
 }
 
@@ -567,7 +568,7 @@ TEST_F(ReturningPeerTest, IsAcceptedAgainWhenAllHaveBeenAccepted) {
       });
   ASSERT_TRUE(again.ok()) << again.status();
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  ExpectConnected(*again->connected[0], *accepted->accepted[0]);
+  ExpectConnected(*again->connected[0].link, *accepted->accepted[0].link);
 }
 
 // An attempt of rank 0 to connect to rank 1, message by message.
@@ -638,7 +639,7 @@ TEST_F(ReturningPeerTest, HasTheLaterOfItsAttemptsTaken) {
     SocketLink later(attempts[1].TakeSocket(), "rank 1");
     EXPECT_TRUE(older.HasHungUp());
     EXPECT_FALSE(later.HasHungUp());
-    ExpectConnected(later, *accepted->accepted[0]);
+    ExpectConnected(later, *accepted->accepted[0].link);
   }
 }
 
@@ -664,8 +665,8 @@ class StrangerTest : public EstablishTest {
     over.Cancel("test over");
     other.join();
     ASSERT_TRUE(connected.ok()) << connected.status();
-    EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
-    EXPECT_EQ(connected->connected[0]->peer(),
+    EXPECT_EQ(connected->connected[0].link->transport(), Transport::kTcp);
+    EXPECT_EQ(connected->connected[0].link->peer(),
               absl::StrCat("rank 1 at ", tcp_only_.address().ToString()));
   }
 
@@ -738,7 +739,7 @@ TEST_F(StrangerTest, ThatRelaysIsLeftForTcp) {
   const auto connected = ConnectToTcpOnly(ConfigOf(0));
   relay.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kTcp);
   EXPECT_THAT(refused(),
               ElementsAre(AllOf(
                   HasSubstr("rank 1 (generation 7) refused rank 0"),
@@ -751,7 +752,7 @@ TEST_F(StrangerTest, ThatNeverAnswersIsLeftForTcp) {
   config.handshake_timeout = absl::Milliseconds(500);
   const auto connected = ConnectToTcpOnly(config);
   ASSERT_TRUE(connected.ok()) << connected.status();
-  EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+  EXPECT_EQ(connected->connected[0].link->transport(), Transport::kTcp);
 }
 
 TEST_F(StrangerTest, DoesNotHideAWrongSecret) {

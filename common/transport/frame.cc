@@ -61,7 +61,7 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(
   header.wire = LoadLittleEndian<uint8_t>(from + 58);
   header.payload_bytes = LoadLittleEndian<uint32_t>(from + 60);
   const auto integrity = LoadLittleEndian<uint8_t>(from + 59);
-  if (integrity > static_cast<uint8_t>(FrameIntegrity::kCrc32c)) {
+  if (integrity > static_cast<uint8_t>(FrameIntegrity::kAes256Gcm)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "frame of integrity ", integrity, ", which this binary does not know"));
   }
@@ -85,10 +85,10 @@ FrameChecksumBytes FrameChecksums(const FrameHeaderBytes& header,
 }
 
 absl::StatusOr<uint32_t> PayloadChecksumOf(
-    std::span<const std::byte, kMaxFrameHeadBytes> head) {
+    std::span<const std::byte, kCheckedHeadBytes> head) {
   const std::byte* const claims = head.data() + kFrameHeaderBytes;
   const auto claimed = LoadLittleEndian<uint32_t>(claims + 4);
-  const uint32_t actual = Crc32c(head.first(kMaxFrameHeadBytes - 4));
+  const uint32_t actual = Crc32c(head.first(kCheckedHeadBytes - 4));
   if (claimed == actual) [[likely]]
     return LoadLittleEndian<uint32_t>(claims);
   return absl::UnavailableError(absl::StrFormat(

@@ -11,9 +11,13 @@
 // On a stream, a frame whose integrity is CRC32C has 8 bytes more before its
 // payload:
 //   64 checksum of the payload u32 | 68 checksum of the 68 bytes before u32
+// One whose integrity is AES-256-GCM has the tag of its header there, 16 bytes,
+// and the tag of its payload, if it has one, after the payload, which is
+// encrypted (frame_cipher.h).
 // A receiver knows each field of the next frame in advance, so a damaged header
-// never matches. The checksum tells damage, after which the same members may
-// begin again, from a frame that another program or plan sent on purpose.
+// never matches. The checksum, or the tag, tells damage, after which the same
+// members may begin again, from a frame that another program or plan sent on
+// purpose.
 //
 // Pure; encode and parse are total: any 64 bytes give a header or a Status.
 #ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_H_
@@ -39,16 +43,33 @@ inline constexpr uint32_t kMaxFramePayloadBytes = 4u << 20;
 
 // The means by which a receiver finds damage in a frame. The numbers are those on
 // the wire, and those of the protocol (ringmaster.v1.FrameIntegrity).
-enum class FrameIntegrity : uint8_t { kNone = 0, kCrc32c = 1 };
+enum class FrameIntegrity : uint8_t { kNone = 0, kCrc32c = 1, kAes256Gcm = 2 };
 
 inline constexpr size_t kFrameChecksumBytes = 8;
-inline constexpr size_t kMaxFrameHeadBytes =
+inline constexpr size_t kCheckedHeadBytes =
     kFrameHeaderBytes + kFrameChecksumBytes;
+inline constexpr size_t kFrameTagBytes = 16;
+inline constexpr size_t kMaxFrameHeadBytes = kFrameHeaderBytes + kFrameTagBytes;
 
 // Returns the bytes of a frame on a stream before its payload.
 [[nodiscard]] constexpr size_t FrameHeadBytes(FrameIntegrity integrity) {
-  return integrity == FrameIntegrity::kNone ? kFrameHeaderBytes
-                                            : kMaxFrameHeadBytes;
+  switch (integrity) {
+    case FrameIntegrity::kCrc32c:
+      return kCheckedHeadBytes;
+    case FrameIntegrity::kAes256Gcm:
+      return kMaxFrameHeadBytes;
+    case FrameIntegrity::kNone:
+      break;
+  }
+  return kFrameHeaderBytes;
+}
+
+// Returns its bytes after the payload.
+[[nodiscard]] constexpr size_t FrameTailBytes(FrameIntegrity integrity,
+                                              uint32_t payload_bytes) {
+  return integrity == FrameIntegrity::kAes256Gcm && payload_bytes > 0
+             ? kFrameTagBytes
+             : 0;
 }
 
 using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
@@ -90,7 +111,7 @@ using FrameChecksumBytes = std::array<std::byte, kFrameChecksumBytes>;
 // Returns the payload's checksum according to `head`. UNAVAILABLE: `head` is
 // damaged; the message says how, and names no rank.
 [[nodiscard]] absl::StatusOr<uint32_t> PayloadChecksumOf(
-    std::span<const std::byte, kMaxFrameHeadBytes> head);
+    std::span<const std::byte, kCheckedHeadBytes> head);
 
 // OK iff `got` equals `expected` in every field. Otherwise FAILED_PRECONDITION
 // that names the sender and `self_rank`, the first field that differs in the

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -188,8 +187,21 @@ TEST_F(FrameStreamTest, FaultyLinkHoldsADelayedFrameBack) {
   EXPECT_EQ(*writer.Advance(*out_), kFrameHeaderBytes);
 }
 
-class CheckedFrameStreamTest : public FrameStreamTest {
+// With the integrity of its parameter.
+class CheckedFrameStreamTest
+    : public FrameStreamTest,
+      public ::testing::WithParamInterface<FrameIntegrity> {
  protected:
+  static constexpr FrameKey kKey = {std::byte{7}};
+
+  [[nodiscard]] static FrameWriter Writer() {
+    return FrameWriter(GetParam(), &kKey);
+  }
+  [[nodiscard]] static FrameReader Reader() {
+    return FrameReader(0, GetParam(), &kKey);
+  }
+  [[nodiscard]] static size_t HeadBytes() { return FrameHeadBytes(GetParam()); }
+
   // Passes a frame of which byte `corrupt_at` is changed on its way, after one
   // that is not.
   absl::Status PassDamaged(size_t corrupt_at, size_t size) {
@@ -201,8 +213,8 @@ class CheckedFrameStreamTest : public FrameStreamTest {
     out_ = std::make_unique<FaultyLink>(std::move(out_), fault, clock_);
     const std::vector<std::byte> sent = Pattern(size, 1);
     std::vector<std::byte> got(size);
-    FrameWriter writer(FrameIntegrity::kCrc32c);
-    FrameReader reader(0, FrameIntegrity::kCrc32c);
+    FrameWriter writer = Writer();
+    FrameReader reader = Reader();
     absl::Status status;
     for (const uint64_t sequence : {1, 2}) {
       EXPECT_TRUE(status.ok()) << status;
@@ -216,9 +228,9 @@ class CheckedFrameStreamTest : public FrameStreamTest {
   FakeClock clock_;
 };
 
-TEST_F(CheckedFrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
-  FrameWriter writer(FrameIntegrity::kCrc32c);
-  FrameReader reader(0, FrameIntegrity::kCrc32c);
+TEST_P(CheckedFrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
+  FrameWriter writer = Writer();
+  FrameReader reader = Reader();
   uint64_t sequence = 0;
   for (const size_t size : {0u, 1u, 63u, 64u, 65u, 4096u, 1u << 20, 4u << 20}) {
     for (const bool is_scratch : {false, true}) {
@@ -241,8 +253,8 @@ TEST_F(CheckedFrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
   }
 }
 
-TEST_F(CheckedFrameStreamTest, ADamagedHeaderIsNoMismatch) {
-  for (size_t at = 0; at < kMaxFrameHeadBytes; ++at) {
+TEST_P(CheckedFrameStreamTest, ADamagedHeaderIsNoMismatch) {
+  for (size_t at = 0; at < HeadBytes(); ++at) {
     for (const size_t size : {0u, 100u, 5000u}) {
       const absl::Status status = PassDamaged(at, size);
       EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
@@ -254,10 +266,10 @@ TEST_F(CheckedFrameStreamTest, ADamagedHeaderIsNoMismatch) {
   }
 }
 
-TEST_F(CheckedFrameStreamTest, ADamagedPayloadIsNeverDone) {
+TEST_P(CheckedFrameStreamTest, ADamagedPayloadIsNeverDone) {
   for (const size_t size : {1u, 100u, 5000u, 1u << 20}) {
     for (const size_t at : {size_t{0}, size / 2, size - 1}) {
-      const absl::Status status = PassDamaged(kMaxFrameHeadBytes + at, size);
+      const absl::Status status = PassDamaged(HeadBytes() + at, size);
       EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
       EXPECT_THAT(status.message(),
                   HasSubstr("damaged frame of rank 1 to rank 0"));
@@ -266,11 +278,11 @@ TEST_F(CheckedFrameStreamTest, ADamagedPayloadIsNeverDone) {
   }
 }
 
-TEST_F(CheckedFrameStreamTest, AnotherFrameIsRefusedAsEver) {
+TEST_P(CheckedFrameStreamTest, AnotherFrameIsRefusedAsEver) {
   const std::vector<std::byte> sent = Pattern(100, 1);
   std::vector<std::byte> got(100);
-  FrameWriter writer(FrameIntegrity::kCrc32c);
-  FrameReader reader(0, FrameIntegrity::kCrc32c);
+  FrameWriter writer = Writer();
+  FrameReader reader = Reader();
   writer.Begin(HeaderOf(7, sent.size()), sent.data());
   reader.Begin(HeaderOf(1, sent.size()), got.data(), /*is_scratch=*/false);
   const absl::Status status = Pass(writer, reader);
@@ -279,7 +291,142 @@ TEST_F(CheckedFrameStreamTest, AnotherFrameIsRefusedAsEver) {
   EXPECT_EQ(got, std::vector<std::byte>(100));
 }
 
-TEST_F(CheckedFrameStreamTest, AReaderWithoutChecksumsNamesWhatItGot) {
+INSTANTIATE_TEST_SUITE_P(Integrity, CheckedFrameStreamTest,
+                         ::testing::Values(FrameIntegrity::kCrc32c,
+                                           FrameIntegrity::kAes256Gcm),
+                         [](const auto& test) {
+                           return test.param == FrameIntegrity::kCrc32c
+                                      ? "Crc32c"
+                                      : "Aes256Gcm";
+                         });
+
+// Keeps what is written, and gives bytes to read.
+class BytesLink final : public Link {
+ public:
+  explicit BytesLink(std::vector<std::byte> to_read = {})
+      : bytes_(std::move(to_read)) {}
+
+  [[nodiscard]] absl::StatusOr<size_t> TryWrite(
+      std::span<const iovec> parts) override {
+    size_t written = 0;
+    for (const iovec& part : parts) {
+      const auto* const from = static_cast<const std::byte*>(part.iov_base);
+      bytes_.insert(bytes_.end(), from, from + part.iov_len);
+      written += part.iov_len;
+    }
+    return written;
+  }
+  [[nodiscard]] absl::StatusOr<size_t> TryRead(
+      std::span<const iovec> parts) override {
+    if (read_ == bytes_.size()) return absl::UnavailableError("the end");
+    size_t got = 0;
+    for (const iovec& part : parts) {
+      const size_t size = std::min(part.iov_len, bytes_.size() - read_);
+      std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(read_), size,
+                  static_cast<std::byte*>(part.iov_base));
+      read_ += size;
+      got += size;
+    }
+    return got;
+  }
+  [[nodiscard]] int fd() const override { return -1; }
+  void Close() override {}
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  const std::string peer_ = "rank 1";
+  std::vector<std::byte> bytes_;
+  size_t read_ = 0;
+};
+
+constexpr FrameKey kSealedKey = {std::byte{1}, std::byte{2}};
+
+// Frames 1 to `count` of `size` bytes, as they travel encrypted.
+std::vector<std::vector<std::byte>> SealedFrames(
+    uint64_t count, const std::vector<std::byte>& payload) {
+  std::vector<std::vector<std::byte>> frames;
+  FrameWriter writer(FrameIntegrity::kAes256Gcm, &kSealedKey);
+  for (uint64_t sequence = 1; sequence <= count; ++sequence) {
+    BytesLink link;
+    // The same header each time, so that only the order tells them apart.
+    writer.Begin(HeaderOf(1, payload.size()), payload.data());
+    while (!writer.idle()) EXPECT_TRUE(writer.Advance(link).ok());
+    frames.push_back(link.bytes());
+  }
+  return frames;
+}
+
+// Reads `frames`, which lie after one another, as SealedFrames wrote them.
+absl::Status ReadSealed(const std::vector<std::vector<std::byte>>& frames,
+                        size_t size, bool is_scratch = false) {
+  std::vector<std::byte> all;
+  for (const auto& frame : frames)
+    all.insert(all.end(), frame.begin(), frame.end());
+  BytesLink link(std::move(all));
+  FrameReader reader(0, FrameIntegrity::kAes256Gcm, &kSealedKey);
+  std::vector<std::byte> got(size);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    reader.Begin(HeaderOf(1, size), got.data(), is_scratch);
+    while (!reader.done()) {
+      const absl::StatusOr<size_t> read = reader.Advance(link);
+      if (!read.ok()) return read.status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+TEST(SealedFrameTest, AnyFlippedBitIsRefused) {
+  constexpr size_t kSize = 40;
+  const std::vector<std::byte> payload = Pattern(kSize, 1);
+  const auto frames = SealedFrames(1, payload);
+  ASSERT_EQ(frames[0].size(), kMaxFrameHeadBytes + kSize + kFrameTagBytes);
+  ASSERT_TRUE(ReadSealed(frames, kSize).ok());
+  for (size_t bit = 0; bit < 8 * frames[0].size(); ++bit) {
+    auto damaged = frames;
+    damaged[0][bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    const absl::Status status = ReadSealed(damaged, kSize, bit % 2 == 0);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << bit << ": " << status;
+    EXPECT_THAT(status.message(),
+                HasSubstr("damaged frame of rank 1 to rank 0"));
+    EXPECT_THAT(status.message(),
+                HasSubstr("does not fit its AES-256-GCM tag"));
+  }
+}
+
+TEST(SealedFrameTest, AFrameThatIsRepeatedMovedOrLeftOutIsRefused) {
+  constexpr size_t kSize = 100;
+  const auto frames = SealedFrames(3, Pattern(kSize, 1));
+  EXPECT_TRUE(ReadSealed(frames, kSize).ok());
+  for (const auto& order : std::vector<std::vector<size_t>>{
+           {0, 0, 1}, {1, 0, 2}, {0, 2, 1}, {0, 2}, {1, 2}}) {
+    std::vector<std::vector<std::byte>> sent;
+    for (const size_t i : order) sent.push_back(frames[i]);
+    const absl::Status status = ReadSealed(sent, kSize);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("damaged frame"));
+  }
+}
+
+TEST(SealedFrameTest, NoPieceOfAPayloadTravelsInClear) {
+  // Of a frame that is written at once, of one in pieces, and of one held.
+  for (const size_t size : {200u, 300'000u}) {
+    const std::vector<std::byte> payload(size, std::byte{'a'});
+    BytesLink link;
+    FrameWriter writer(FrameIntegrity::kAes256Gcm, &kSealedKey);
+    writer.Hold(HeaderOf(1, 200), payload.data());
+    writer.Begin(HeaderOf(2, size), payload.data());
+    while (!writer.idle()) ASSERT_TRUE(writer.Advance(link).ok());
+    EXPECT_EQ(link.bytes().size(),
+              200 + size + 2 * (kMaxFrameHeadBytes + kFrameTagBytes));
+    const std::vector<std::byte> piece(8, std::byte{'a'});
+    EXPECT_EQ(std::search(link.bytes().begin(), link.bytes().end(),
+                          piece.begin(), piece.end()),
+              link.bytes().end());
+  }
+}
+
+TEST_F(FrameStreamTest, AReaderWithoutChecksumsNamesWhatItGot) {
   FrameWriter writer(FrameIntegrity::kCrc32c);
   FrameReader reader(0);
   writer.Begin(HeaderOf(1, 0), nullptr);

@@ -104,9 +104,9 @@ TEST(FrameTest, MatchSeesEveryField) {
 }
 
 // A checked frame's bytes before its payload.
-std::array<std::byte, kMaxFrameHeadBytes> HeadOf(
+std::array<std::byte, kCheckedHeadBytes> HeadOf(
     const FrameHeader& header, std::span<const std::byte> payload) {
-  std::array<std::byte, kMaxFrameHeadBytes> head;
+  std::array<std::byte, kCheckedHeadBytes> head;
   const FrameHeaderBytes bytes = EncodeFrameHeader(header);
   const FrameChecksumBytes checksums = FrameChecksums(bytes, payload);
   std::copy(bytes.begin(), bytes.end(), head.begin());
@@ -133,8 +133,10 @@ TEST(FrameTest, ItsIntegrityIsPartOfTheHeader) {
 
   FrameHeaderBytes later = bytes;
   later[59] = std::byte{2};
+  EXPECT_EQ(ParseFrameHeader(later)->integrity, FrameIntegrity::kAes256Gcm);
+  later[59] = std::byte{3};
   EXPECT_THAT(ParseFrameHeader(later).status().message(),
-              HasSubstr("frame of integrity 2"));
+              HasSubstr("frame of integrity 3"));
 }
 
 TEST(FrameTest, ChecksumsAreThoseOfHeaderAndPayload) {

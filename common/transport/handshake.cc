@@ -3,16 +3,19 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/plan/mesh.h"
+#include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/transport/little_endian.h"
 
@@ -33,6 +36,27 @@ bool IsKnownTransport(uint8_t transport) {
 std::string Describe(const LinkIdentity& link) {
   return absl::StrCat("rank ", link.from_rank, " to rank ", link.to_rank,
                       " at generation ", link.generation);
+}
+
+// All that makes a connection and its side what they are.
+std::string Transcript(std::string_view label, HandshakeSide side,
+                       const LinkIdentity& link, const Nonce& connector_nonce,
+                       const Nonce& acceptor_nonce) {
+  std::array<std::byte, 1 + 8 + 8 + 4 + 4 + 1 + 1 + 1 + 64> text;
+  std::byte* to = text.data();
+  *to++ = static_cast<std::byte>(side);
+  StoreLittleEndian(link.job, to);
+  StoreLittleEndian(link.generation, to + 8);
+  StoreLittleEndian(link.from_rank, to + 16);
+  StoreLittleEndian(link.to_rank, to + 20);
+  to[24] = static_cast<std::byte>(link.role);
+  to[25] = static_cast<std::byte>(link.transport);
+  to[26] = static_cast<std::byte>(link.stripe);
+  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 27);
+  std::copy(acceptor_nonce.begin(), acceptor_nonce.end(), to);
+  std::string all(label);
+  all.append(reinterpret_cast<const char*>(text.data()), text.size());
+  return all;
 }
 
 }  // namespace
@@ -121,28 +145,41 @@ absl::StatusOr<Nonce> NewNonce() {
 Mac ComputeMac(std::string_view secret, HandshakeSide side,
                const LinkIdentity& link, const Nonce& connector_nonce,
                const Nonce& acceptor_nonce) {
-  constexpr std::string_view kLabel = "ringmaster data plane 2";
-  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 1 + 1 + 64>
-      text;
-  std::byte* to = text.data();
-  std::memcpy(to, kLabel.data(), kLabel.size());
-  to += kLabel.size();
-  *to++ = static_cast<std::byte>(side);
-  StoreLittleEndian(link.job, to);
-  StoreLittleEndian(link.generation, to + 8);
-  StoreLittleEndian(link.from_rank, to + 16);
-  StoreLittleEndian(link.to_rank, to + 20);
-  to[24] = static_cast<std::byte>(link.role);
-  to[25] = static_cast<std::byte>(link.transport);
-  to[26] = static_cast<std::byte>(link.stripe);
-  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 27);
-  std::copy(acceptor_nonce.begin(), acceptor_nonce.end(), to);
+  const std::string text = Transcript("ringmaster data plane 2", side, link,
+                                      connector_nonce, acceptor_nonce);
   Mac mac = {};
   unsigned int length = mac.size();
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
        reinterpret_cast<const unsigned char*>(text.data()), text.size(),
        reinterpret_cast<unsigned char*>(mac.data()), &length);
   return mac;
+}
+
+FrameKey DeriveKey(std::string_view secret, HandshakeSide sender,
+                   const LinkIdentity& link, const Nonce& connector_nonce,
+                   const Nonce& acceptor_nonce) {
+  const std::string info = Transcript("ringmaster frame key 1", sender, link,
+                                      connector_nonce, acceptor_nonce);
+  const auto bytes = [](std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+  };
+  FrameKey key = {};
+  size_t length = key.size();
+  const std::unique_ptr<EVP_PKEY_CTX, decltype(&EVP_PKEY_CTX_free)> hkdf(
+      EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nullptr), EVP_PKEY_CTX_free);
+  RM_CHECK(
+      hkdf != nullptr && EVP_PKEY_derive_init(hkdf.get()) == 1 &&
+          EVP_PKEY_CTX_set_hkdf_md(hkdf.get(), EVP_sha256()) == 1 &&
+          EVP_PKEY_CTX_set1_hkdf_key(hkdf.get(), bytes(secret),
+                                     static_cast<int>(secret.size())) == 1 &&
+          EVP_PKEY_CTX_add1_hkdf_info(hkdf.get(), bytes(info),
+                                      static_cast<int>(info.size())) == 1 &&
+          EVP_PKEY_derive(hkdf.get(),
+                          reinterpret_cast<unsigned char*>(key.data()),
+                          &length) == 1 &&
+          length == key.size(),
+      "OpenSSL has no HKDF");
+  return key;
 }
 
 Handshake::Handshake(HandshakeSide side, const LinkIdentity& link,
@@ -278,6 +315,17 @@ absl::StatusOr<Handshake::Reply> Handshake::OnAccept(
   Reply reply;
   reply.is_complete = true;
   return reply;
+}
+
+FrameKeys Handshake::Keys() const {
+  const bool connects = side_ == HandshakeSide::kConnector;
+  const auto key_of = [&](HandshakeSide sender) {
+    return DeriveKey(secret_, sender, link_, connects ? nonce_ : peer_nonce_,
+                     connects ? peer_nonce_ : nonce_);
+  };
+  return {.send = key_of(side_),
+          .receive = key_of(connects ? HandshakeSide::kAcceptor
+                                     : HandshakeSide::kConnector)};
 }
 
 Handshake::Reply Handshake::Refuse(RefusalReason reason,

@@ -8,8 +8,9 @@
 // HMAC-SHA256 (RFC 2104) under the secret over a label for the side, job,
 // generation, both ranks, the role, the transport and both nonces, compared in
 // constant time; so recorded and reflected exchanges are refused, and so is one
-// relayed over TCP by an attacker who took a rank's Unix socket name. Payloads
-// after it are not encrypted.
+// relayed over TCP by an attacker who took a rank's Unix socket name. The keys
+// of frames that are encrypted after it come from the same secret and the same
+// text (DeriveKey).
 //
 // Pure except for the nonces, which are arguments; no sockets or clocks.
 // Thread-compatible.
@@ -28,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/transport/channel.h"
+#include "common/transport/frame_cipher.h"
 
 namespace ringmaster {
 
@@ -121,6 +123,14 @@ enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };
                              const Nonce& connector_nonce,
                              const Nonce& acceptor_nonce);
 
+// The key of the frames that `sender` sends: HKDF-SHA256 (RFC 5869) of `secret`
+// without salt, with the text that a MAC is over under another label. Fresh
+// nonces of both sides make it one of this connection and direction only.
+[[nodiscard]] FrameKey DeriveKey(std::string_view secret, HandshakeSide sender,
+                                 const LinkIdentity& link,
+                                 const Nonce& connector_nonce,
+                                 const Nonce& acceptor_nonce);
+
 // One side of one handshake, fed with the peer's messages.
 class Handshake {
  public:
@@ -158,6 +168,9 @@ class Handshake {
 
   // The connection's identity; the acceptor's is known after the Hello.
   [[nodiscard]] const LinkIdentity& link() const { return link_; }
+
+  // This side's keys. Requires that the handshake is complete.
+  [[nodiscard]] FrameKeys Keys() const;
 
  private:
   Handshake(HandshakeSide side, const LinkIdentity& link,

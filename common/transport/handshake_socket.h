@@ -48,6 +48,8 @@ class HandshakeSocket {
   [[nodiscard]] RefusalReason refused_by_peer() const {
     return refused_by_peer_;
   }
+  // The keys of encrypted frames, once complete.
+  [[nodiscard]] FrameKeys Keys() const { return handshake_.Keys(); }
   // The socket, once complete.
   [[nodiscard]] UniqueFd TakeSocket() { return std::move(socket_); }
 

@@ -1,7 +1,9 @@
 #include "common/transport/handshake.h"
 
+#include <set>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -251,6 +253,59 @@ TEST(HandshakeTest, MacDependsOnEveryInput) {
     EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, link,
                               NonceOf(1), NonceOf(2)));
   }
+}
+
+std::string Hex(const FrameKey& key) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(key.data()), key.size()));
+}
+
+TEST(HandshakeTest, BothSidesComeToTheSameKeysOneForEachDirection) {
+  Handshake connector = Handshake::Connector(SomeLink(), kSecret, NonceOf(1));
+  Handshake acceptor = SomeAcceptor();
+  const auto challenge = acceptor.OnMessage(connector.Start());
+  const auto proof = connector.OnMessage(*challenge->send);
+  const auto accept = acceptor.OnMessage(*proof->send);
+  ASSERT_TRUE(connector.OnMessage(*accept->send)->is_complete);
+  EXPECT_EQ(connector.Keys().send, acceptor.Keys().receive);
+  EXPECT_EQ(connector.Keys().receive, acceptor.Keys().send);
+  EXPECT_NE(connector.Keys().send, connector.Keys().receive);
+}
+
+TEST(HandshakeTest, AKeyIsThatOfHkdfSha256) {
+  // Computed with Python's hmac and hashlib.
+  EXPECT_EQ(Hex(DeriveKey(kSecret, HandshakeSide::kConnector, SomeLink(),
+                          NonceOf(1), NonceOf(9))),
+            "964d75f73747a17feb3aca02848374a765c3c372a8c048cbd5ec0670500017b8");
+}
+
+TEST(HandshakeTest, AKeyDependsOnEveryInput) {
+  std::set<std::string> keys;
+  int count = 0;
+  const auto add = [&](std::string_view secret, HandshakeSide sender,
+                       const LinkIdentity& link, uint8_t connector,
+                       uint8_t acceptor) {
+    ++count;
+    keys.insert(Hex(DeriveKey(secret, sender, link, NonceOf(connector),
+                              NonceOf(acceptor))));
+  };
+  add(kSecret, HandshakeSide::kConnector, SomeLink(), 1, 9);
+  add(kSecret, HandshakeSide::kAcceptor, SomeLink(), 1, 9);
+  add("fedcba9876543210", HandshakeSide::kConnector, SomeLink(), 1, 9);
+  add(kSecret, HandshakeSide::kConnector, SomeLink(), 2, 9);
+  add(kSecret, HandshakeSide::kConnector, SomeLink(), 1, 8);
+  const auto with = [&](auto change) {
+    LinkIdentity link = SomeLink();
+    change(link);
+    add(kSecret, HandshakeSide::kConnector, link, 1, 9);
+  };
+  with([](LinkIdentity& link) { ++link.job; });
+  with([](LinkIdentity& link) { ++link.generation; });
+  with([](LinkIdentity& link) { ++link.from_rank; });
+  with([](LinkIdentity& link) { ++link.to_rank; });
+  with([](LinkIdentity& link) { ++link.stripe; });
+  with([](LinkIdentity& link) { link.role = LinkRole::kReplica; });
+  EXPECT_EQ(keys.size(), static_cast<size_t>(count));
 }
 
 TEST(HandshakeTest, JobHashIsTheStartOfSha256) {

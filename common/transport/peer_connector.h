@@ -62,9 +62,7 @@ class PeerConnector {
   [[nodiscard]] absl::Status OnReady();
 
   [[nodiscard]] bool is_connected() const { return link_ != nullptr; }
-  [[nodiscard]] std::unique_ptr<SocketLink> TakeLink() {
-    return std::move(link_);
-  }
+  [[nodiscard]] EstablishedLink TakeLink() { return {std::move(link_), keys_}; }
   [[nodiscard]] const PeerLink& peer() const { return peer_; }
   // The error of the last attempt that failed.
   [[nodiscard]] const absl::Status& last_error() const { return last_error_; }
@@ -101,6 +99,7 @@ class PeerConnector {
   UniqueFd connecting_;  // until the connection's outcome is known
   std::optional<HandshakeSocket> handshake_;  // then
   std::unique_ptr<SocketLink> link_;          // then
+  FrameKeys keys_ = {};                       // the link's
   absl::Status last_error_;
 };
 

@@ -222,7 +222,8 @@ std::unique_ptr<Channel> Negotiation::TakeChannel() {
                                        ? config_.integrity
                                        : FrameIntegrity::kNone;
   return std::make_unique<StreamChannel>(config_.rank, std::move(stream_.link),
-                                         stream_.transport, integrity);
+                                         stream_.transport, integrity,
+                                         &stream_.keys);
 }
 
 absl::Status TooLate(const ShareMemoryConfig& config,

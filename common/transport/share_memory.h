@@ -19,6 +19,7 @@
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
+#include "common/transport/frame_cipher.h"
 #include "common/transport/link.h"
 #include "common/transport/shared_layout.h"
 #include "common/transport/shared_segment.h"
@@ -33,7 +34,7 @@ struct ShareMemoryConfig {
       nullptr;  // may be null; else ends the call within milliseconds
   bool use_shared_memory = true;
   SharedSlots slots = {};  // of each channel, in our direction
-  // Frames over TCP carry this; inside a host nothing is checked.
+  // Frames over TCP carry this; inside a host nothing is checked or encrypted.
   FrameIntegrity integrity = FrameIntegrity::kNone;
   // Called on the calling thread for each Unix stream that stays one. May be
   // empty.
@@ -48,6 +49,7 @@ struct PeerStream {
   // The peer reads large frames that lie in it in place. May be null; outlives
   // the channel.
   const SharedSegment* arena = nullptr;
+  FrameKeys keys = {};  // of frames that are encrypted
 };
 
 // One channel for each of `streams`, in their order. On an error all of them

@@ -28,12 +28,14 @@ void GrowTo(std::vector<std::byte>& buffer, size_t bytes) {
 }  // namespace
 
 StreamChannel::StreamChannel(int self_rank, std::unique_ptr<Link> link,
-                             Transport transport, FrameIntegrity integrity)
+                             Transport transport, FrameIntegrity integrity,
+                             const FrameKeys* keys)
     : link_(std::move(link)),
       transport_(transport),
       integrity_(integrity),
-      writer_(integrity),
-      reader_(self_rank, integrity) {}
+      writer_(integrity, keys == nullptr ? nullptr : &keys->send),
+      reader_(self_rank, integrity,
+              keys == nullptr ? nullptr : &keys->receive) {}
 
 absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
     const OutgoingFrame& frame) {

@@ -5,7 +5,7 @@
 // header and copied. All others pass through a buffer of the channel's own, one
 // for each direction, as large as the largest such frame so far. A payload that
 // is decoded (IncomingFrame::decode) is complete by then and, if frames carry
-// checksums, verified. A payload that replaces elements may have been placed by
+// checksums or are encrypted, verified. A payload that replaces elements may have been placed by
 // the time its frame turns out to be damaged.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock/monotonic_time.h"
 #include "common/transport/channel.h"
+#include "common/transport/frame_cipher.h"
 #include "common/transport/frame_stream.h"
 #include "common/transport/link.h"
 
@@ -31,9 +32,11 @@ class StreamChannel final : public Channel {
  public:
   // `self_rank` appears in the message about a refused frame; `transport` says
   // what `link` runs over. Frames carry `integrity` both ways: the peer's
-  // channel must have the same.
+  // channel must have the same. With kAes256Gcm there must be `keys`, which no
+  // other channel has or had.
   StreamChannel(int self_rank, std::unique_ptr<Link> link, Transport transport,
-                FrameIntegrity integrity = FrameIntegrity::kNone);
+                FrameIntegrity integrity = FrameIntegrity::kNone,
+                const FrameKeys* keys = nullptr);
 
   [[nodiscard]] absl::StatusOr<Progress> TrySend(
       const OutgoingFrame& frame) override;

@@ -403,10 +403,14 @@ NonFinite AddBytes(std::byte* elements, const std::byte* wire, int64_t count) {
   return {};
 }
 
-// Two channels whose frames carry checksums, over a link that inverts byte
+// Two channels whose frames carry `integrity`, over a link that inverts byte
 // `corrupt_at` of the first frame.
 struct CheckedPair {
-  explicit CheckedPair(size_t corrupt_at) {
+  CheckedPair(FrameIntegrity integrity, size_t corrupt_at) {
+    const FrameKeys far_keys = {.send = {std::byte{1}},
+                                .receive = {std::byte{2}}};
+    const FrameKeys near_keys = {.send = far_keys.receive,
+                                 .receive = far_keys.send};
     auto pair = LoopbackPair("rank 1 at b", "rank 0 at a");
     LinkFault fault;
     fault.kind = LinkFault::Kind::kCorrupt;
@@ -415,9 +419,9 @@ struct CheckedPair {
         1,
         std::make_unique<FaultyLink>(std::move(pair->second), fault,
                                      Clock::Real()),
-        Transport::kTcp, FrameIntegrity::kCrc32c);
+        Transport::kTcp, integrity, &far_keys);
     near = std::make_unique<StreamChannel>(
-        0, std::move(pair->first), Transport::kTcp, FrameIntegrity::kCrc32c);
+        0, std::move(pair->first), Transport::kTcp, integrity, &near_keys);
   }
   // Passes one frame of `sent`, which near receives as `into`.
   absl::Status Pass(const std::vector<std::byte>& sent,
@@ -436,18 +440,30 @@ struct CheckedPair {
   std::unique_ptr<StreamChannel> far;
 };
 
-TEST(CheckedStreamChannelTest, DamagedBytesNeverReachASum) {
+class CheckedStreamChannelTest
+    : public ::testing::TestWithParam<FrameIntegrity> {
+ protected:
+  [[nodiscard]] static CheckedPair Pair(size_t corrupt_at) {
+    return {GetParam(), corrupt_at};
+  }
+  [[nodiscard]] static size_t HeadBytes() { return FrameHeadBytes(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Integrity, CheckedStreamChannelTest,
+                         ::testing::Values(FrameIntegrity::kCrc32c,
+                                           FrameIntegrity::kAes256Gcm));
+
+TEST_P(CheckedStreamChannelTest, DamagedBytesNeverReachASum) {
   // Read with its header, or on its own.
   for (const int64_t size : {kSmall, kLarge}) {
-    for (const size_t at :
-         {size_t{24}, size_t{64}, size_t{68}, kMaxFrameHeadBytes,
-          kMaxFrameHeadBytes + static_cast<size_t>(size) - 1}) {
+    for (const size_t at : {size_t{24}, size_t{64}, size_t{68}, HeadBytes(),
+                            HeadBytes() + static_cast<size_t>(size) - 1}) {
       const std::vector<std::byte> sent = Pattern(static_cast<size_t>(size), 1);
       std::vector<std::byte> sums(sent.size(), std::byte{7});
       IncomingFrame into = Incoming(1, sums);
       into.count = size;
       into.decode = AddBytes;
-      const absl::Status status = CheckedPair(at).Pass(sent, into);
+      const absl::Status status = Pair(at).Pass(sent, into);
       EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr("damaged frame of rank 1 to rank 0"));
@@ -456,12 +472,12 @@ TEST(CheckedStreamChannelTest, DamagedBytesNeverReachASum) {
   }
 }
 
-TEST(CheckedStreamChannelTest, ADamagedCopyIsAnError) {
+TEST_P(CheckedStreamChannelTest, ADamagedCopyIsAnError) {
   for (const int64_t size : {kSmall, kLarge}) {
     const std::vector<std::byte> sent = Pattern(static_cast<size_t>(size), 1);
     std::vector<std::byte> got(sent.size());
     const absl::Status status =
-        CheckedPair(kMaxFrameHeadBytes + 5).Pass(sent, Incoming(1, got));
+        Pair(HeadBytes() + 5).Pass(sent, Incoming(1, got));
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   }
 }

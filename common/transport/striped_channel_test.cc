@@ -149,7 +149,14 @@ TEST_F(StripedChannelTest, IsClosedWithAllItsStripes) {
   }
 }
 
-TEST(CheckedStripedChannelTest, DamageOnAnyStripeIsFound) {
+class CheckedStripedChannelTest
+    : public ::testing::TestWithParam<FrameIntegrity> {};
+
+INSTANTIATE_TEST_SUITE_P(Integrity, CheckedStripedChannelTest,
+                         ::testing::Values(FrameIntegrity::kCrc32c,
+                                           FrameIntegrity::kAes256Gcm));
+
+TEST_P(CheckedStripedChannelTest, DamageOnAnyStripeIsFound) {
   for (size_t stripe = 0; stripe < kStripes; ++stripe) {
     std::vector<std::unique_ptr<Channel>> near;
     std::vector<std::unique_ptr<Channel>> far;
@@ -159,19 +166,22 @@ TEST(CheckedStripedChannelTest, DamageOnAnyStripeIsFound) {
       LinkFault fault;
       if (i == stripe) fault.kind = LinkFault::Kind::kCorrupt;
       fault.at_frame = 2;
-      fault.corrupt_at = kMaxFrameHeadBytes + 50;
+      fault.corrupt_at = FrameHeadBytes(GetParam()) + 50;
+      const FrameKeys near_keys = {.send = {std::byte(i)},
+                                   .receive = {std::byte(100 + i)}};
+      const FrameKeys far_keys = {.send = near_keys.receive,
+                                  .receive = near_keys.send};
       near.push_back(std::make_unique<StreamChannel>(
           0,
           std::make_unique<FaultyLink>(std::move(pair->first), fault,
                                        Clock::Real()),
-          Transport::kTcp, FrameIntegrity::kCrc32c));
-      far.push_back(std::make_unique<StreamChannel>(1, std::move(pair->second),
-                                                    Transport::kTcp,
-                                                    FrameIntegrity::kCrc32c));
+          Transport::kTcp, GetParam(), &near_keys));
+      far.push_back(std::make_unique<StreamChannel>(
+          1, std::move(pair->second), Transport::kTcp, GetParam(), &far_keys));
     }
     StripedChannel sender(std::move(near));
     StripedChannel receiver(std::move(far));
-    EXPECT_EQ(receiver.integrity(), FrameIntegrity::kCrc32c);
+    EXPECT_EQ(receiver.integrity(), GetParam());
     const std::vector<std::byte> sent = Pattern(100, 1);
     for (uint64_t i = 0; i < 2 * kStripes; ++i) {
       ASSERT_TRUE(SendAll(sender, Outgoing(i, sent)).ok());

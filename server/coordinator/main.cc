@@ -61,6 +61,7 @@ struct CommandLine {
   absl::Duration state_wait = absl::Minutes(10);
   int quarantine_faults = 3;
   bool takes_over = false;
+  std::string data_encryption = "off";
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   int max_queued_jobs = Config().max_queued_jobs;
   Limits limits;
@@ -130,6 +131,13 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
                      "journal's are sent away, and none is formed, since that "
                      "coordinator may still train with them."},
             &line.takes_over);
+  flags.Add({.name = "data_encryption",
+             .help = "required: workers and parameter servers encrypt what "
+                     "they send each other between hosts, and those that "
+                     "are not started with the same are refused. Needs TLS, "
+                     "unless it listens on loopback.",
+             .choices = {"off", "required"}},
+            &line.data_encryption);
   flags.Add({.name = "quarantine_faults",
              .unit = "N",
              .help = "A host whose workers caused this many incidents within "
@@ -292,7 +300,14 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
   }
   ASSIGN_OR_RETURN(access.credentials,
                    MakeServerCredentials(options, listen.ToString()));
-  if (!HasTlsFlag(options)) return access;
+  if (!HasTlsFlag(options)) {
+    if (line.data_encryption != "required" || IsLoopback(listen.host))
+      return access;
+    return absl::InvalidArgumentError(
+        "--data_encryption=required needs TLS, since the secret that the keys "
+        "come from goes through the coordinator: give --tls_cert_file and "
+        "--tls_key_file");
+  }
   AccessRules rules;
   if (options.takes_tokens) {
     access.file = std::make_shared<AccessFileWatch>(line.access_file);
@@ -339,6 +354,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   config.state_wait = line.state_wait;
   config.quarantine_faults = line.quarantine_faults;
   config.takes_over = line.takes_over;
+  config.requires_encryption = line.data_encryption == "required";
   config.max_queued_jobs = line.max_queued_jobs;
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const Access access, OpenAccess(line, *listen));

@@ -33,7 +33,7 @@ struct Expected {
   [[nodiscard]] bool HasSoundHeaderIn(std::span<const std::byte> stream) const {
     if (stream.size() < payload_at()) return false;
     if (header.integrity == FrameIntegrity::kNone) return true;
-    const auto head = stream.subspan(at).first<kMaxFrameHeadBytes>();
+    const auto head = stream.subspan(at).first<kCheckedHeadBytes>();
     return Crc32c(head.first<68>()) ==
            LoadLittleEndian<uint32_t>(head.data() + 68);
   }

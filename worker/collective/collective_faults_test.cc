@@ -380,19 +380,22 @@ TEST(CollectiveFaultsTest, AFailPointFailsTheCollectiveOnAllRanks) {
 TEST(CollectiveFaultsTest, ADamagedFrameBreaksItsLinkAndNamesBothRanks) {
   // In the header, in the checksums, and in the payload: of a frame that is
   // added, and of one that is copied.
-  for (const size_t byte : {0u, 24u, 59u, 60u, 64u, 71u, 72u, 4000u}) {
-    for (const int64_t frame : {1, 2, 4}) {
-      LinkFault fault;
-      fault.kind = LinkFault::Kind::kCorrupt;
-      fault.at_frame = frame;
-      fault.corrupt_at = byte;
-      const auto world = FaultyWorld(3, fault, FrameIntegrity::kCrc32c);
-      const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
-      for (const absl::Status& status : statuses)
-        EXPECT_TRUE(absl::IsUnavailable(status)) << byte << ": " << status;
-      EXPECT_THAT(statuses[1].message(),
-                  HasSubstr("damaged frame of rank 0 to rank 1"));
-      EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
+  for (const auto integrity :
+       {FrameIntegrity::kCrc32c, FrameIntegrity::kAes256Gcm}) {
+    for (const size_t byte : {0u, 24u, 59u, 60u, 64u, 71u, 72u, 80u, 4000u}) {
+      for (const int64_t frame : {1, 2, 4}) {
+        LinkFault fault;
+        fault.kind = LinkFault::Kind::kCorrupt;
+        fault.at_frame = frame;
+        fault.corrupt_at = byte;
+        const auto world = FaultyWorld(3, fault, integrity);
+        const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
+        for (const absl::Status& status : statuses)
+          EXPECT_TRUE(absl::IsUnavailable(status)) << byte << ": " << status;
+        EXPECT_THAT(statuses[1].message(),
+                    HasSubstr("damaged frame of rank 0 to rank 1"));
+        EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
+      }
     }
   }
 }

@@ -144,8 +144,11 @@ absl::StatusOr<bool> CollectiveEngine::Send(OperationQueue& queue) {
     return *progress == Channel::Progress::kMoved;
   payload_sent_bytes_.fetch_add(frame.header.payload_bytes,
                                 std::memory_order_relaxed);
+  const FrameIntegrity integrity = ChannelTo(queue.peer).integrity();
   framing_sent_bytes_.fetch_add(
-      static_cast<int64_t>(FrameHeadBytes(ChannelTo(queue.peer).integrity())),
+      static_cast<int64_t>(
+          FrameHeadBytes(integrity) +
+          FrameTailBytes(integrity, frame.header.payload_bytes)),
       std::memory_order_relaxed);
   queue.has_begun = false;
   ++queue.done;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/plan/topology.h"
 
@@ -56,6 +57,20 @@ ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
   config.on_refused = LogRefusal;
   config.on_fallback = LogFallback;
   return config;
+}
+
+absl::Status CheckNcclTraffic(const RankAssignment& assignment) {
+  // Gradients that go to the holders of shards travel in frames.
+  if (assignment.integrity != FrameIntegrity::kAes256Gcm ||
+      assignment.ranks_per_host.size() < 2 ||
+      !assignment.shard_placements.hosts.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the ranks' GPUs are on ", assignment.ranks_per_host.size(),
+      " hosts, between which NCCL sends gradients in clear text, and "
+      "--data_encryption=required forbids that; train on one host, or with "
+      "parameter_server"));
 }
 
 }  // namespace ringmaster

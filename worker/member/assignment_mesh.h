@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_WORKER_MEMBER_ASSIGNMENT_MESH_H_
 #define RINGMASTER_WORKER_MEMBER_ASSIGNMENT_MESH_H_
 
+#include "absl/status/status.h"
 #include "common/clock/clock.h"
 #include "common/trace/trace.h"
 #include "common/transport/channel.h"
@@ -24,6 +25,11 @@ namespace ringmaster {
 [[nodiscard]] ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
                                                Transport best_transport,
                                                Clock& clock);
+
+// INVALID_ARGUMENT: what members send each other between hosts must be
+// encrypted, and NCCL would carry gradients between the generation's hosts in
+// clear text.
+[[nodiscard]] absl::Status CheckNcclTraffic(const RankAssignment& assignment);
 
 }  // namespace ringmaster
 

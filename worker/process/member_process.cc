@@ -96,6 +96,7 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.advertise_host = flags.advertise;
   identity.data_port = data_port;
   identity.version = std::string(kVersion);
+  identity.requires_encryption = flags.data_encryption == "required";
   if (!flags.program.log_file.empty()) {
     identity.log_file =
         std::filesystem::absolute(flags.program.log_file).string();

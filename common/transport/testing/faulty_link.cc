@@ -58,8 +58,9 @@ absl::StatusOr<size_t> FaultyLink::WriteHeader(std::span<const iovec> parts) {
     const auto integrity =
         static_cast<FrameIntegrity>(std::to_integer<uint8_t>(header_[59]));
     body_done_ = 0;
+    const auto payload_bytes = LoadLittleEndian<uint32_t>(header_.data() + 60);
     body_bytes_ = FrameHeadBytes(integrity) - kFrameHeaderBytes +
-                  LoadLittleEndian<uint32_t>(header_.data() + 60);
+                  payload_bytes + FrameTailBytes(integrity, payload_bytes);
   }
   return written;
 }

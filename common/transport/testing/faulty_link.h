@@ -66,7 +66,8 @@ class FaultyLink final : public Link {
   int64_t frame_ = 1;        // the one being written
   FrameHeaderBytes header_;  // as the writer gave it
   size_t header_done_ = 0;
-  // The body is all that follows the header: checksums, if any, and payload.
+  // The body is all that follows the header: checksums or tags, if any,
+  // and payload.
   size_t body_done_ = 0;
   size_t body_bytes_ = 0;
   MonotonicTime release_at_;  // kDelay: once the frame has come

@@ -55,7 +55,8 @@ CoordinatorRuntime::CoordinatorRuntime(Options options)
              .incarnation = RandomIncarnation(),
              .start_time = absl::Now(),
              .pid = getpid(),
-             .host = HostName()}),
+             .host = HostName(),
+             .requires_encryption = options_.config.requires_encryption}),
       events_(options_.limits.events),
       publisher_(options_.limits.watches),
       gatherings_(

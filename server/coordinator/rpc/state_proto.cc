@@ -192,6 +192,7 @@ v1::Status StatusProto(const StatusSource& source) {
   coordinator.set_journal_error(JournalFault(state, source.journal_wait));
   coordinator.set_last_generation(state.last_generation);
   coordinator.set_other_coordinator(OtherCoordinatorText(state));
+  coordinator.set_requires_encryption(self.requires_encryption);
   for (const auto& [name, worker] : state.workers) {
     *proto.add_workers() = WorkerProto(worker, source.now);
   }

@@ -26,6 +26,7 @@ struct CoordinatorIdentity {
   absl::Time start_time = {};
   int64_t pid = 0;
   std::string host = {};
+  bool requires_encryption = false;  // Config's
 };
 
 // The source of a status; valid as long as `state` and `self` are.

@@ -109,6 +109,17 @@ TEST(StateProtoTest, StatusShowsQuarantinedHosts) {
   EXPECT_EQ(status.quarantines(0).reason(), "3 of 4 incidents within 10m");
 }
 
+TEST(StateProtoTest, StatusShowsWhetherDataIsEncrypted) {
+  const State state;
+  for (const bool is_required : {false, true}) {
+    const CoordinatorIdentity self = {.requires_encryption = is_required};
+    EXPECT_EQ(StatusProto({.state = state, .self = self})
+                  .coordinator()
+                  .requires_encryption(),
+              is_required);
+  }
+}
+
 TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   State state;
   Job& job =

@@ -66,6 +66,12 @@ std::vector<Finding> CoordinatorFindings(const CoordinatorFacts& facts,
                         ", has ", facts.pool.workers_size(), " worker",
                         facts.pool.workers_size() == 1 ? "" : "s")),
       VersionFinding(facts, own_version), RoundTripFinding(facts)};
+  if (facts.pool.coordinator().requires_encryption()) {
+    findings.push_back(
+        Good("data encryption",
+             "required: AES-256-GCM between hosts; jobs on GPUs of several "
+             "hosts are refused, since NCCL does not encrypt"));
+  }
   if (!facts.journal_error.empty()) {
     findings.push_back(Warn("coordinator's journal", facts.journal_error,
                             "its decisions are lost when it ends",

@@ -53,6 +53,16 @@ TEST(CoordinatorTest, AnotherReleaseASlowWayAndABrokenJournalAreWarnings) {
   EXPECT_EQ(findings[3].what, "disk full");
 }
 
+TEST(CoordinatorTest, TellsWhatAnEncryptedDataPlaneRefuses) {
+  CoordinatorFacts facts = GoodFacts();
+  facts.pool.mutable_coordinator()->set_requires_encryption(true);
+  const auto findings = CoordinatorFindings(facts, "ringmaster 1");
+  ASSERT_EQ(findings.size(), 5);
+  EXPECT_EQ(findings[3].level, Level::kOk);
+  EXPECT_EQ(findings[3].check, "data encryption");
+  EXPECT_THAT(findings[3].what, HasSubstr("NCCL does not encrypt"));
+}
+
 TEST(CoordinatorTest, AnotherCoordinatorOnACopyOfTheJournalIsAWarning) {
   CoordinatorFacts facts = GoodFacts();
   facts.other_coordinator = "worker a is in generation 7";

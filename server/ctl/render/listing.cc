@@ -100,6 +100,8 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
         absl::StrCat("error: ", Printable(coordinator.other_coordinator()))));
   }
   lines.push_back(CountWorkers(status));
+  if (coordinator.requires_encryption())
+    lines.emplace_back("data encryption: required");
   for (const v1::Quarantine& quarantine : status.quarantines()) {
     lines.push_back(
         Paint(style, Color::kYellow,

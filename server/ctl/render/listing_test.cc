@@ -119,6 +119,15 @@ TEST(StatusLinesTest, ShowsAnotherCoordinator) {
               HasSubstr("error: worker a is in 7"));
 }
 
+TEST(StatusLinesTest, ShowsThatDataIsEncrypted) {
+  v1::Status status;
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
+              Not(HasSubstr("encryption")));
+  status.mutable_coordinator()->set_requires_encryption(true);
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
+              HasSubstr("\ndata encryption: required\n"));
+}
+
 TEST(StatusLinesTest, ShowsQuarantinedHosts) {
   const auto status = Parse<v1::Status>(R"pb(
     quarantines {

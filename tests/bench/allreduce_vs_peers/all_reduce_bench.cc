@@ -6,7 +6,7 @@
 //        sweep     every algorithm of ours instead, over shared memory and TCP
 //        wire      bytes that ours writes, beside theory: {"wire": "tcp", "algorithm", "ranks", "rank", "bytes",
 //                  "payload", "framing"} for every rank, of one all-reduce
-//        integrity frames without and with checksums instead, over TCP between --hosts
+//        integrity plain, checked and encrypted frames instead, over TCP between --hosts
 //        dead_rank how long survivors of a killed rank stay blocked (dead_rank.h)
 #include <fcntl.h>
 #include <sched.h>
@@ -163,13 +163,26 @@ absl::Status Enter(const BenchHost& host) {
   return absl::OkStatus();
 }
 
-// The same connections twice, so that both kinds of frames take turns.
+const char* CandidateName(FrameIntegrity integrity) {
+  switch (integrity) {
+    case FrameIntegrity::kCrc32c:
+      return "crc32c";
+    case FrameIntegrity::kAes256Gcm:
+      return "aes-256-gcm";
+    case FrameIntegrity::kNone:
+      break;
+  }
+  return "none";
+}
+
+// The same connections for each kind of frames, so that these take turns.
 absl::Status RunIntegrityRank(const World& world, int rank) {
   RETURN_IF_ERROR(Enter(world.hosts[static_cast<size_t>(rank)]));
   std::vector<std::unique_ptr<Communicator>> communicators;
   Candidates candidates;
   for (const FrameIntegrity integrity :
-       {FrameIntegrity::kNone, FrameIntegrity::kCrc32c}) {
+       {FrameIntegrity::kNone, FrameIntegrity::kCrc32c,
+        FrameIntegrity::kAes256Gcm}) {
     ASSIGN_OR_RETURN(
         auto communicator,
         ConnectOurs(world.listeners, rank,
@@ -177,8 +190,7 @@ absl::Status RunIntegrityRank(const World& world, int rank) {
                     /*arena=*/nullptr, integrity));
     communicators.push_back(std::move(communicator));
     candidates.push_back(
-        OurCandidate(integrity == FrameIntegrity::kNone ? "none" : "crc32c",
-                     *communicators.back(), {}));
+        OurCandidate(CandidateName(integrity), *communicators.back(), {}));
   }
   RETURN_IF_ERROR(MeasureAll({world.page, rank, world.flags.ranks}, candidates,
                              world.sizes));

@@ -10,7 +10,7 @@ took no more than 1.3 times its program's best in the run, and fewer than five m
 other programs off the cores. Without mpirun or mpi_peer it measures the others.
 
 --mode=sweep measures our algorithms instead, --mode=wire counts bytes, --mode=dead_rank kills ranks. --mode=integrity measures what the
-checksums of frames cost, between network namespaces (needs root) whose links are paced to --gbit each way.
+checksums of frames and their encryption cost, between network namespaces (needs root) whose links are paced to --gbit each way.
 """
 
 import argparse

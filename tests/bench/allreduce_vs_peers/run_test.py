@@ -62,13 +62,14 @@ class TablesTest(unittest.TestCase):
         text = tables.wire_table([entry, {**entry, "rank": 1, "payload": 12288}])
         self.assertIn("| 4 | tcp | ring | 1.0000 to 2.0000 | 6.250% |", text)
 
-    def test_the_cost_of_checksums_is_that_of_rounds(self):
-        rounds = [samples("none", none) + samples("crc32c", checked)
+    def test_the_cost_of_checksums_and_encryption_is_that_of_rounds(self):
+        rounds = [samples("none", none) + samples("crc32c", checked) + samples("aes-256-gcm", 2 * none)
                   for none, checked in ((1.0, 1.01), (2.0, 2.04), (1.0, 1.03), (1.0, 1.02), (1.0, 1.02))]
-        disturbed = samples("none", 1.0) + samples("crc32c", 9.0, probe=66)
+        disturbed = samples("none", 1.0) + samples("crc32c", 9.0, probe=66) + samples("aes-256-gcm", 9.0)
         text = tables.integrity_table(sum(rounds, []) + disturbed + samples("none", 1.0, size=1 << 20), 50)
-        self.assertEqual(text.splitlines()[2:], ["| 4 KiB | 1000.0 ms | 1020.0 ms | +2.0% | +2.0% to +2.0% | 5 |",
-                                                 "| 1 MiB | - | - | - | - | 0 |"])
+        self.assertEqual(text.splitlines()[2:], [
+            "| 4 KiB | 1000.0 ms | 1020.0 ms | +2.0% | +2.0% to +2.0% | 2000.0 ms | +100.0% | +100.0% to +100.0% | 5 |",
+            "| 1 MiB | - | - | - | - | - | - | - | 0 |"])
 
     def test_kills_have_a_median_a_worst_and_a_culprit(self):
         entry = {"dead_rank": "tcp", "ranks": 4, "survivors": 3, "named": 3, "slowest_ms": 1.0}

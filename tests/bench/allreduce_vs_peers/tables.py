@@ -113,21 +113,27 @@ def wire_table(entries):
 
 
 def integrity_table(samples, best_probe):
-    """The cost of checksums: the medians of both, and of the ratios of the two in each undisturbed round, with the middle half of these."""
-    rounds = collections.defaultdict(lambda: {"none": [], "crc32c": []})
+    """The cost of checksums and of encryption: the medians of each, and of the ratios to plain frames in each undisturbed round, with the
+    middle half of these."""
+    kinds = ("crc32c", "aes-256-gcm")
+    rounds = collections.defaultdict(lambda: collections.defaultdict(list))
     for sample in samples:
         rounds[sample["bytes"]][sample["name"]].append(sample)
-    lines = ["| | none | crc32c | cost | half of the rounds | rounds |", "|---" * 6 + "|"]
+    lines = ["| | none |" + "".join(f" {kind} | cost | half of the rounds |" for kind in kinds) + " rounds |",
+             "|---" * (3 + 3 * len(kinds)) + "|"]
     for size, by_name in sorted(rounds.items()):
-        pairs = [pair for pair in zip(by_name["none"], by_name["crc32c"])
-                 if max(sample["probe_ns"] for sample in pair) <= MAX_PROBE * best_probe]
-        if len(pairs) < MIN_ROUNDS:
-            lines.append(f"| {size_text(size)} | - | - | - | - | {len(pairs)} |")
+        taken = [turn for turn in zip(*(by_name[name] for name in ("none", *kinds)))
+                 if max(sample["probe_ns"] for sample in turn) <= MAX_PROBE * best_probe]
+        if len(taken) < MIN_ROUNDS:
+            lines.append(f"| {size_text(size)} | -" + " | - | - | -" * len(kinds) + f" | {len(taken)} |")
             continue
-        none, checked = ([pair[i]["seconds"] for pair in pairs] for i in (0, 1))
-        low, middle, high = statistics.quantiles([after / before - 1 for before, after in zip(none, checked)], method="inclusive")
-        lines.append(f"| {size_text(size)} | {time_text(statistics.median(none))} | {time_text(statistics.median(checked))} | "
-                     f"{middle:+.1%} | {low:+.1%} to {high:+.1%} | {len(pairs)} |")
+        seconds = [[sample["seconds"] for sample in of_kind] for of_kind in zip(*taken)]
+        line = f"| {size_text(size)} | {time_text(statistics.median(seconds[0]))} |"
+        for protected in seconds[1:]:
+            low, middle, high = statistics.quantiles([after / before - 1 for before, after in zip(seconds[0], protected)],
+                                                     method="inclusive")
+            line += f" {time_text(statistics.median(protected))} | {middle:+.1%} | {low:+.1%} to {high:+.1%} |"
+        lines.append(f"{line} {len(taken)} |")
     return "\n".join(lines)
 
 

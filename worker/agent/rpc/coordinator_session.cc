@@ -85,6 +85,7 @@ class CoordinatorSession::Stream final
         on_event_(std::move(on_event)) {}
 
   void Start(const v1::SessionRequest& hello) {
+    requires_encryption_ = hello.hello().requires_encryption();
     stub_->async()->Session(&context_, this);
     AddHold();
     StartRead(&response_);
@@ -207,6 +208,10 @@ class CoordinatorSession::Stream final
     RETURN_IF_ERROR(ReceivePoints().Pass(response_.message_case()));
     absl::StatusOr<std::optional<agent::Event>> event = ToEvent(response_);
     if (!event.ok()) return event.status();
+    if (response_.has_assignment()) {
+      RETURN_IF_ERROR(
+          CheckEncryption(response_.assignment(), requires_encryption_));
+    }
     if (!event->has_value()) return absl::OkStatus();
     const bool is_welcome = std::holds_alternative<agent::SessionUp>(**event);
     if (is_welcome == is_welcomed_) {
@@ -255,6 +260,7 @@ class CoordinatorSession::Stream final
   grpc::ClientContext context_;
 
   // Only reactions to reads use these.
+  bool requires_encryption_ = false;  // as its hello said
   v1::SessionResponse response_;
   bool is_welcomed_ = false;
   bool has_ended_ = false;  // by the coordinator's violation, or a fail point

@@ -203,6 +203,8 @@ absl::StatusOr<FrameIntegrity> TakeIntegrity(v1::FrameIntegrity integrity) {
       return FrameIntegrity::kNone;
     case v1::FRAME_INTEGRITY_CRC32C:
       return FrameIntegrity::kCrc32c;
+    case v1::FRAME_INTEGRITY_AES_256_GCM:
+      return FrameIntegrity::kAes256Gcm;
     default:
       return Violation(absl::StrCat("assignment has frame integrity ",
                                     integrity,
@@ -402,6 +404,20 @@ absl::StatusOr<std::optional<Event>> ToEvent(
   return std::optional<Event>();
 }
 
+absl::Status CheckEncryption(const v1::Assignment& assignment,
+                             bool is_required) {
+  const bool is_encrypted =
+      assignment.frame_integrity() == v1::FRAME_INTEGRITY_AES_256_GCM;
+  // A rehearsal has no peers.
+  if (assignment.rehearsal() || is_encrypted == is_required)
+    return absl::OkStatus();
+  return Violation(
+      absl::StrCat("generation ", assignment.generation(), " is ",
+                   is_encrypted ? "" : "not ",
+                   "encrypted, and this worker runs with --data_encryption=",
+                   is_required ? "required" : "off"));
+}
+
 v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
                                 const agent::OpenSession& open,
                                 const TrainProgress& progress) {
@@ -427,6 +443,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_sends_logs(true);
   hello.set_probes(true);
   hello.set_log_file(identity.log_file);
+  hello.set_requires_encryption(identity.requires_encryption);
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
     end.set_pid(identity.predecessor->pid);

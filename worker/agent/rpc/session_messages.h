@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/trace/trace.h"
 #include "worker/agent/core/agent_action.h"
@@ -16,6 +17,7 @@
 namespace ringmaster {
 
 namespace v1 {
+class Assignment;
 class SessionRequest;
 class SessionResponse;
 }  // namespace v1
@@ -35,6 +37,12 @@ inline constexpr int64_t kMaxLogReplyBytes = 1 << 20;
 //   offered
 [[nodiscard]] absl::StatusOr<std::optional<agent::Event>> ToEvent(
     const v1::SessionResponse& message);
+
+// INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  the generation's frames are not
+// encrypted, and that `is_required`; or they are, and it is not: a coordinator of
+// an earlier release does not know what a hello requires.
+[[nodiscard]] absl::Status CheckEncryption(const v1::Assignment& assignment,
+                                           bool is_required);
 
 // A worker that is in a generation also says what it knows of its job.
 [[nodiscard]] v1::SessionRequest HelloMessage(const WorkerIdentity& identity,

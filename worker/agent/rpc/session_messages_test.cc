@@ -202,6 +202,32 @@ TEST(SessionMessagesTest, FramesCarryWhatTheAssignmentSays) {
   response.mutable_assignment()->set_frame_integrity(
       v1::FRAME_INTEGRITY_CRC32C);
   EXPECT_EQ(integrity(), FrameIntegrity::kCrc32c);
+  response.mutable_assignment()->set_frame_integrity(
+      v1::FRAME_INTEGRITY_AES_256_GCM);
+  EXPECT_EQ(integrity(), FrameIntegrity::kAes256Gcm);
+}
+
+TEST(SessionMessagesTest, AGenerationIsEncryptedIfTheWorkerRequiresIt) {
+  v1::Assignment assignment;
+  assignment.set_generation(7);
+  EXPECT_TRUE(CheckEncryption(assignment, false).ok());
+  for (const auto plain :
+       {v1::FRAME_INTEGRITY_UNSPECIFIED, v1::FRAME_INTEGRITY_CRC32C}) {
+    assignment.set_frame_integrity(plain);
+    const absl::Status status = CheckEncryption(assignment, true);
+    EXPECT_EQ(ReasonOf(status), reason::kSessionProtocolViolation);
+    EXPECT_EQ(status.message(),
+              "the coordinator's generation 7 is not encrypted, and this "
+              "worker runs with "
+              "--data_encryption=required");
+  }
+  assignment.set_rehearsal(true);
+  EXPECT_TRUE(CheckEncryption(assignment, true).ok());
+  assignment.set_rehearsal(false);
+  assignment.set_frame_integrity(v1::FRAME_INTEGRITY_AES_256_GCM);
+  EXPECT_TRUE(CheckEncryption(assignment, true).ok());
+  EXPECT_EQ(ReasonOf(CheckEncryption(assignment, false)),
+            reason::kSessionProtocolViolation);
 }
 
 TEST(SessionMessagesTest, UnpacksTheCostsThatAllGoBy) {
@@ -250,9 +276,9 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.mutable_costs(); }),
               HasSubstr("costs.shared_memory.latency_seconds must be"));
   EXPECT_THAT(refusal([](v1::Assignment& a) {
-                a.set_frame_integrity(static_cast<v1::FrameIntegrity>(2));
+                a.set_frame_integrity(static_cast<v1::FrameIntegrity>(3));
               }),
-              HasSubstr("frame integrity 2, which this worker does not know"));
+              HasSubstr("frame integrity 3, which this worker does not know"));
   EXPECT_THAT(refusal([](v1::Assignment& a) {
                 a.mutable_self()->mutable_mesh()->set_data_index(3);
               }),

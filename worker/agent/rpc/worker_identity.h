@@ -56,6 +56,8 @@ struct WorkerIdentity {
   // The costs of collectives here; none: not measured.
   std::optional<MachineCosts> costs = std::nullopt;
   WorkerRole role = WorkerRole::kWorker;
+  // It takes part only in generations whose frames are encrypted.
+  bool requires_encryption = false;
 };
 
 }  // namespace ringmaster

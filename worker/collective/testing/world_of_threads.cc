@@ -47,8 +47,10 @@ absl::Status WorldOfThreads::ConnectLoopback(const Options& options) {
   for (auto& of_rank : channels) of_rank.resize(n);
   const auto channel_of = [&](int rank, int peer, std::unique_ptr<Link> link) {
     if (options.decorate) link = options.decorate(rank, peer, std::move(link));
+    // Sockets have keys of their own, by their handshakes.
+    const FrameKeys keys = {};
     return std::make_unique<StreamChannel>(
-        rank, std::move(link), Transport::kLoopback, options.integrity);
+        rank, std::move(link), Transport::kLoopback, options.integrity, &keys);
   };
   for (int rank = 0; rank < options.world_size; ++rank) {
     for (const int peer : PeersOf(rank, topology)) {

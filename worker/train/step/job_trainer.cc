@@ -23,6 +23,7 @@
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/figures/peak_flops.h"
+#include "worker/member/assignment_mesh.h"
 #include "worker/member/catch_exhaustion.h"
 #include "worker/member/end_process.h"
 #include "worker/member/progress_board.h"
@@ -156,7 +157,10 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
 absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
-  if (accelerator_ != nullptr) RETURN_IF_ERROR(accelerator_->Enter());
+  if (accelerator_ != nullptr) {
+    RETURN_IF_ERROR(accelerator_->Enter());
+    RETURN_IF_ERROR(CheckNcclTraffic(assignment));
+  }
   assignment_ = assignment;  // notices go by it
   // First, so that the host's shards are as of the resume step whatever fails
   // later.

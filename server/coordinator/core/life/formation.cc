@@ -216,6 +216,14 @@ const Worker* OldestOf(const std::vector<const Worker*>& members) {
   return *oldest;
 }
 
+// All workers that are not refused encrypt, where that is required.
+v1::FrameIntegrity IntegrityOf(const Config& config,
+                               const std::vector<const Worker*>& members) {
+  if (config.requires_encryption) return v1::FRAME_INTEGRITY_AES_256_GCM;
+  return OldestOf(members) == nullptr ? v1::FRAME_INTEGRITY_CRC32C
+                                      : v1::FRAME_INTEGRITY_UNSPECIFIED;
+}
+
 // In the generation's event.
 std::string UncheckedText(const State& state, const Job& job) {
   if (job.integrity != v1::FRAME_INTEGRITY_UNSPECIFIED) return "";
@@ -400,9 +408,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   NoteFormed(turn.state, job.generation, turn.state.incarnation);
   // The workers that measured may have left since; then the old costs stay.
   if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
-  job.integrity = OldestOf(formation.workers) == nullptr
-                      ? v1::FRAME_INTEGRITY_CRC32C
-                      : v1::FRAME_INTEGRITY_UNSPECIFIED;
+  job.integrity = IntegrityOf(turn.config, formation.workers);
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;

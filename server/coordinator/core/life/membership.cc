@@ -136,6 +136,11 @@ void NoteImpostor(Turn& turn, const HelloReceived& hello) {
                          " without that one's resume key, and was refused"));
 }
 
+// A value of the flag --data_encryption.
+std::string_view EncryptionText(bool is_required) {
+  return is_required ? "required" : "off";
+}
+
 // Closes the session and returns true if the hello cannot be accepted.
 bool RefuseHello(Turn& turn, const HelloReceived& hello) {
   if (RefuseFalse(turn, hello, CheckNumber(turn.state, hello))) return true;
@@ -150,6 +155,18 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
             hello.protocol_max, ", this coordinator ", config.protocol_min,
             " to ", config.protocol_max, "; use binaries of the same release")),
         reason::kProtocolMismatch);
+    return true;
+  }
+  if (hello.requires_encryption != config.requires_encryption) {
+    Close(turn, hello.session,
+          absl::InvalidArgumentError(
+              absl::StrCat("worker ", hello.name, " (version ", hello.version,
+                           ") runs with --data_encryption=",
+                           Sv(EncryptionText(hello.requires_encryption)),
+                           ", this coordinator with --data_encryption=",
+                           Sv(EncryptionText(config.requires_encryption)),
+                           "; start both with the same")),
+          reason::kInvalidRequest);
     return true;
   }
   if (IsImpostor(turn.state, hello)) {

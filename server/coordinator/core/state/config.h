@@ -116,6 +116,10 @@ struct Config {
   // who formed them has ended for good (life/other_coordinator.h).
   bool takes_over = false;
 
+  // Members encrypt what they send each other between hosts. Whoever says
+  // otherwise of itself is refused.
+  bool requires_encryption = false;
+
   // Protocol versions that the coordinator speaks.
   int protocol_min = 1;
   int protocol_max = kNewestProtocol;

@@ -98,6 +98,7 @@ struct TextVisitor {
         !a.is_rehearsal && a.integrity == v1::FRAME_INTEGRITY_UNSPECIFIED
             ? " unchecked"
             : "",
+        a.integrity == v1::FRAME_INTEGRITY_AES_256_GCM ? " encrypted" : "",
         PlacementsText(a.placements));
   }
   std::string operator()(const SendStart& a) const {

@@ -257,6 +257,7 @@ std::string Scenario::Configure(const Words& words) {
   config_.max_ended_jobs =
       static_cast<int>(words.Number("max_ended_jobs", config_.max_ended_jobs));
   config_.takes_over = words.Has("takes_over");
+  config_.requires_encryption = words.Has("encrypts");
   core_ = CoordinatorCore(config_, coordinator_incarnation_);
   const absl::Status status = config_.Validate();
   return status.ok() ? "" : absl::StrCat("error: ", status.message(), "\n");
@@ -306,6 +307,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
     hello.can_probe = process.can_probe;
+    hello.requires_encryption = words.Has("encrypts");
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();
       hello.costs->shared_memory.latency =

@@ -5,14 +5,14 @@
 // Worker names may be given as a list.
 //   config [failure_budget=D] [progress_cap=D] [stop_budget=D] [state_wait=D]
 //         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
-//         [quarantine_faults=N] [takes_over=yes]
+//         [quarantine_faults=N] [takes_over=yes] [encrypts=yes]
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
-//         [key=T]                     hello of new process lives; its resume key
+//         [key=T] [encrypts=yes]      hello of new process lives; its resume key
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
-//         [key=T] [protocol=N] [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//         [key=T] [protocol=N] [protocol_max=N] [encrypts=yes] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
