@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/broken_links.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -202,6 +203,61 @@ bool CanGoWithout(const State& state, const Job& job,
   });
 }
 
+// Returns true if `member` of `job` may be the only one, beside those named by
+// `cover`, who holds a part of the state. Of workers that hold shards each is, unless
+// there are copies; they keep theirs when they go, and are taken back with them.
+bool MayHoldAlone(const Job& job, const Member& member,
+                  const std::vector<std::string>& cover) {
+  const v1::Role role = member.identity.role;
+  if (role == v1::ROLE_PARAMETER_SERVER) return true;
+  if (role != HolderRole(job) || HoldsShards(job, role)) return false;
+  const auto may_hold = [&job](const Member& other) {
+    return !other.is_lost && (!other.is_newcomer || job.has_trained);
+  };
+  return may_hold(member) &&
+         std::none_of(job.members.begin(), job.members.end(),
+                      [&](const Member& other) {
+                        return other.identity.role == role && may_hold(other) &&
+                               std::find(cover.begin(), cover.end(),
+                                         other.identity.worker) == cover.end();
+                      });
+}
+
+// Returns true if `job`, which makes no step with those named by `cover`, loses
+// none without them either; it may have to wait for others in their place.
+bool MayWaitWithout(const State& state, const Job& job,
+                    const std::vector<std::string>& cover) {
+  return std::all_of(cover.begin(), cover.end(), [&](const auto& name) {
+    const Member* const member = MemberOf(state, *state.FindWorker(name));
+    return member != nullptr && !MayHoldAlone(job, *member, cover);
+  });
+}
+
+// Returns the other end of `links`, if they are all of one member with one other;
+// none otherwise.
+std::vector<std::string> OtherEnd(const std::vector<LinkReport>& links,
+                                  const std::vector<std::string>& cover) {
+  if (cover.size() != 1) return {};
+  std::set<std::string> others;
+  for (const LinkReport& link : links)
+    others.insert(link.observer == cover[0] ? link.peer : link.observer);
+  if (others.size() != 1) return {};
+  return {*others.begin()};
+}
+
+// Returns those who go, of `cover` of `links`: nobody, if the job has not members
+// enough without them but makes steps with them; the other end of their link, if
+// they hold what nobody else does.
+std::vector<std::string> WhoGoes(const State& state, const Job& job,
+                                 const std::vector<LinkReport>& links,
+                                 std::vector<std::string> cover) {
+  if (cover.empty() || CanGoWithout(state, job, cover)) return cover;
+  if (job.links.rounds() < LinkFaults::kManyClosed) return {};
+  if (MayWaitWithout(state, job, cover)) return cover;
+  cover = OtherEnd(links, cover);
+  return MayWaitWithout(state, job, cover) ? cover : std::vector<std::string>();
+}
+
 // Returns those of `links` that are between two of `ends`.
 std::vector<LinkReport> Between(const std::vector<LinkEnd>& ends,
                                 std::vector<LinkReport> links) {
@@ -211,18 +267,45 @@ std::vector<LinkReport> Between(const std::vector<LinkEnd>& ends,
   return links;
 }
 
+// Returns the links of which one end is to go, since connections are closed at one
+// step again and again: of those that were closed at it, the links of the end whose
+// were most often; and if nobody knows any, one that may be the cause. One goes, not
+// an end of each: others may have been closed only once, for reasons of their own.
+std::vector<LinkReport> LinksStuckOn(const Job& job,
+                                     const std::vector<LinkEnd>& ends,
+                                     MonotonicTime now) {
+  std::vector<LinkReport> closed = Between(ends, job.links.ClosedAtThisStep());
+  if (closed.empty()) return BrokenLinks(job);
+  std::map<std::string, int> times;  // of the links of each end
+  for (int least = 1; least <= LinkFaults::kManyRounds; ++least) {
+    for (const LinkReport& link : job.links.ClosedTimes(least, now)) {
+      if (!IsOneOf(link, closed)) continue;
+      ++times[link.observer];
+      ++times[link.peer];
+    }
+  }
+  const std::string most =
+      std::max_element(times.begin(), times.end(),
+                       [](const auto& one, const auto& other) {
+                         return one.second < other.second;
+                       })
+          ->first;
+  std::erase_if(closed, [&](const LinkReport& link) {
+    return link.observer != most && link.peer != most;
+  });
+  return closed;
+}
+
 // Returns the links of which an end is to go, after connections were closed: those
-// that were closed too often; and if connections are closed at one step again and
-// again, all that were, or one that may be the cause. `is_certain`: it is known
-// which were closed last.
+// that were closed too often; if connections are closed at one step again and
+// again, others. `is_certain`: it is known which were closed last.
 std::vector<LinkReport> LinksToGoFor(const Job& job,
                                      const std::vector<LinkEnd>& ends,
                                      bool is_certain, MonotonicTime now) {
   std::vector<LinkReport> links;
   if (is_certain) links = Between(ends, job.links.OftenClosed(now));
   if (!links.empty() || !job.links.IsStuck()) return links;
-  links = Between(ends, job.links.ClosedAtThisStep());
-  return links.empty() ? BrokenLinks(job) : links;
+  return LinksStuckOn(job, ends, now);
 }
 
 // Returns the reports that, beside those links, tell which of `ends` is at fault:
@@ -246,15 +329,14 @@ void OnLinksClosed(Turn& turn, Job& job) {
   const bool is_certain = !IsCircular(Reports(job));
   job.links.OnClosed(is_certain ? BrokenLinks(job) : std::vector<LinkReport>(),
                      turn.now);
-  const bool makes_no_step = job.links.rounds() >= LinkFaults::kManyClosed;
   const bool is_stuck = job.links.IsStuck();
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
   const std::vector<LinkReport> links =
       LinksToGoFor(job, ends, is_certain, turn.now);
   const std::vector<LinkReport> others = WordsOnClosed(job, ends, turn.now);
-  const std::vector<std::string> cover = SmallestCover(links, ends, others);
-  if (cover.empty() ||
-      (!makes_no_step && !CanGoWithout(turn.state, job, cover))) {
+  const std::vector<std::string> cover =
+      WhoGoes(turn.state, job, links, SmallestCover(links, ends, others));
+  if (cover.empty()) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
@@ -266,13 +348,20 @@ void OnLinksClosed(Turn& turn, Job& job) {
                                         " times in short succession"));
 }
 
+// Returns the links that have failed since the last step, and not only been closed.
+std::vector<LinkReport> FailedLinks(const Job& job) {
+  std::vector<LinkReport> failed = job.links.links();
+  std::erase_if(failed, [](const LinkReport& link) { return link.is_closed; });
+  return failed;
+}
+
 // Returns those of the present links that have failed before, since the last
 // step.
 std::vector<LinkReport> LinksThatFailedAgain(const Job& job) {
   std::vector<LinkReport> again = BrokenLinks(job);
-  std::erase_if(again, [&](const LinkReport& link) {
-    return !IsOneOf(link, job.links.links());
-  });
+  const std::vector<LinkReport> failed = FailedLinks(job);
+  std::erase_if(again,
+                [&](const LinkReport& link) { return !IsOneOf(link, failed); });
   return again;
 }
 
@@ -348,7 +437,7 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
   // A link that can be made, and fails again and again.
   std::vector<LinkReport> again = LinksThatFailedAgain(job);
   const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;
-  if (!AreAllProbed(job)) again = job.links.links();
+  if (!AreAllProbed(job)) again = FailedLinks(job);
   if (is_first) again.clear();
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
   const std::vector<LinkReport> others = OtherReports(job, again, ends);
