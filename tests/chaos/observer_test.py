@@ -19,6 +19,9 @@ class FakeCluster:
         self.coordinator_host = None
         self.processes = []
 
+    def trusting(self, _host):
+        return []
+
     def spawn(self, name, _argv, _host=None):
         path = self._directory / f"{len(self.processes)}-{name}"
         path.touch()

@@ -129,7 +129,7 @@ class AddressesTest(unittest.TestCase):
             # Its session breaks with a beat, of which there are five in a budget.
             worker = network.start_worker("a", node, env={"RINGMASTER_FAIL_POINTS": "session.send.beat=error@12"})
             cluster.await_workers(1)
-            job_id, metrics = network.start_job(workers_min=1, steps=10 * STEPS)
+            job_id, metrics = network.start_job(workers_min=1, steps=10**7)
             self.await_steps(metrics, 20)
             copy = cluster.directory / "copy"
             copy.mkdir()

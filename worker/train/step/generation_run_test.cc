@@ -224,11 +224,27 @@ TEST(GenerationRunTest, LearnsTheSyntheticRule) {
             0.8 * before[0]->state->model().Predict(batch).loss_sum);
 }
 
+// Returns true if the first reduction of `step` starts before its backward pass
+// ends.
+bool StartsReducingInBackward(const std::vector<TraceSpan>& spans,
+                              int64_t step) {
+  const auto is_backward = [&](const TraceSpan& span) {
+    return std::strcmp(span.name, "backward") == 0 && span.step == step;
+  };
+  const auto backward = std::find_if(spans.begin(), spans.end(), is_backward);
+  return backward != spans.end() &&
+         std::any_of(spans.begin(), spans.end(), [&](const TraceSpan& span) {
+           return std::strcmp(span.name, "all_reduce") == 0 && span.bytes > 0 &&
+                  span.start >= backward->start && span.start < backward->end;
+         });
+}
+
 TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
-  ProgramConfig config = SmallJob(/*steps=*/3);
+  constexpr int64_t kSteps = 6;
+  ProgramConfig config = SmallJob(kSteps);
   // Large enough that backward takes tens of milliseconds, so that a rank's
-  // communication thread gets to run meanwhile even where ranks outnumber
-  // cores.
+  // communication thread gets to run meanwhile, in one step or another, even where
+  // ranks outnumber cores.
   config.model.settings["hidden_dim"] = {1024};
   config.model.settings["hidden_layers"] = {3};
   config.program.set_global_batch(256);
@@ -237,22 +253,10 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
   for (const auto& result : results) {
     ASSERT_TRUE(result->end.ok()) << result->end.status();
     const std::vector<TraceSpan> spans = result->trace.Spans();
-    const auto named = [&](const char* name, int64_t step) {
-      return std::find_if(
-          spans.begin(), spans.end(), [&](const TraceSpan& span) {
-            return std::strcmp(span.name, name) == 0 && span.step == step;
-          });
-    };
-    const auto backward = named("backward", 2);
-    ASSERT_NE(backward, spans.end());
-    const auto first_reduction =
-        std::find_if(spans.begin(), spans.end(), [&](const TraceSpan& span) {
-          return std::strcmp(span.name, "all_reduce") == 0 &&
-                 span.start >= backward->start;
-        });
-    ASSERT_NE(first_reduction, spans.end());
-    EXPECT_LT(first_reduction->start, backward->end);
-    EXPECT_GT(first_reduction->bytes, 0);
+    int overlapped = 0;
+    for (int64_t step = 1; step <= kSteps; ++step)
+      overlapped += StartsReducingInBackward(spans, step) ? 1 : 0;
+    EXPECT_GT(overlapped, 0);
   }
 }
 
