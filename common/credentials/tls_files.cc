@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -101,9 +102,10 @@ void Narrow(const X509& certificate, TlsFiles& files) {
 }
 
 // The certificates from the first of `own` to an authority of `ca` that it leads to,
-// as TLS would find them (RFC 5280, section 6), whether or not they are valid now;
-// none if it leads to none.
-Certificates ChainOf(const Certificates& own, const Certificates& ca) {
+// as TLS would find them (RFC 5280, section 6), at `now` or, without that, whether or
+// not they are valid; none if it leads to none.
+Certificates ChainOf(const Certificates& own, const Certificates& ca,
+                     std::optional<absl::Time> now) {
   const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(
       X509_STORE_new(), &X509_STORE_free);
   for (const X509Ptr& each : ca) X509_STORE_add_cert(store.get(), each.get());
@@ -114,7 +116,13 @@ Certificates ChainOf(const Certificates& own, const Certificates& ca) {
       X509_STORE_CTX_new(), &X509_STORE_CTX_free);
   X509_STORE_CTX_init(context.get(), store.get(), own.front().get(),
                       others.get());
-  X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_NO_CHECK_TIME);
+  // An intermediate authority alone is enough, as it is for gRPC.
+  X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_PARTIAL_CHAIN);
+  if (now.has_value()) {
+    X509_STORE_CTX_set_time(context.get(), /*flags=*/0, absl::ToTimeT(*now));
+  } else {
+    X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_NO_CHECK_TIME);
+  }
   Certificates chain;
   if (X509_verify_cert(context.get()) != 1) return chain;
   STACK_OF(X509)* const found = X509_STORE_CTX_get0_chain(context.get());
@@ -164,7 +172,10 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
   for (const X509Ptr& each : own) Narrow(*each, files);
   RETURN_IF_ERROR(
       CheckDates(files, "--tls_cert_file", options.tls_cert_file, now));
-  const Certificates chain = ChainOf(own, ca);
+  // Of an authority's two certificates for one key, that which is valid now; if none
+  // is, any, to say so.
+  Certificates chain = ChainOf(own, ca, now);
+  if (chain.empty()) chain = ChainOf(own, ca, std::nullopt);
   for (const X509Ptr& each : chain) Narrow(*each, files);
   files.is_signed_by_ca = !chain.empty();
   RETURN_IF_ERROR(CheckDates(files, "--tls_ca_file", options.tls_ca_file, now));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/credentials/authority.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/logging/testing/log_capture.h"
 #include "gmock/gmock.h"
@@ -130,6 +131,24 @@ TEST_F(TlsWatchTest, AnAuthorityIsReplacedBesideTheOldOne) {
   Use(foreign);
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
   EXPECT_TRUE(watch_->files()->is_signed_by_ca);
+}
+
+TEST_F(TlsWatchTest, AnAuthorityMayBeRenewedForItsKeyBesideItsOldCertificate) {
+  const absl::Time now = absl::Now();
+  const CertificateAuthority authority = *CertificateAuthority::Create(
+      "aged", now - absl::Hours(60 * 24), now - absl::Hours(24));
+  const std::string old = authority.pem()->certificate;
+  const CertificateAndKey own = *authority.Issue({.name = "own",
+                                                  .begin = now - absl::Hours(1),
+                                                  .end = now + absl::Hours(1)});
+  Write(options_.tls_ca_file,
+        old + *authority.Renew(old, now - absl::Hours(24)));
+  Write(options_.tls_cert_file, own.certificate);
+  Write(options_.tls_key_file, own.key);
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed"),
+                                  HasSubstr("certificate.expires")));
+  EXPECT_TRUE(watch_->files()->is_signed_by_ca);
+  EXPECT_GT(watch_->files()->end, now);
 }
 
 TEST_F(TlsWatchTest, AClockThatDisagreesIsNamed) {
