@@ -89,7 +89,7 @@ class PeerContext final : public grpc::AuthContext {
 struct Port {
   const std::shared_ptr<const TlsWatch> watch;
   const std::shared_ptr<grpc::AuthMetadataProcessor> processor;  // may be null
-  // What gRPC has.
+  // The set that gRPC has.
   std::shared_ptr<const TlsFiles> given = nullptr;
 
   // Before each handshake, one at a time.

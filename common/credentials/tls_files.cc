@@ -172,8 +172,8 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
   for (const X509Ptr& each : own) Narrow(*each, files);
   RETURN_IF_ERROR(
       CheckDates(files, "--tls_cert_file", options.tls_cert_file, now));
-  // Of an authority's two certificates for one key, that which is valid now; if none
-  // is, any, to say so.
+  // If an authority has two certificates for one key, that which is valid now counts;
+  // if none is, any does, to say so.
   Certificates chain = ChainOf(own, ca, now);
   if (chain.empty()) chain = ChainOf(own, ca, std::nullopt);
   for (const X509Ptr& each : chain) Narrow(*each, files);

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/config/read_file.h"
 #include "common/credentials/authority.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/logging/testing/log_capture.h"
@@ -21,12 +21,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::string TextOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 // As one who writes the file in place.
 void Write(const std::string& path, const std::string& text) {
@@ -43,8 +37,8 @@ class TlsWatchTest : public testing::Test {
   }
 
   void Use(const TestCertificates::Files& files) const {
-    Write(options_.tls_cert_file, TextOf(files.certificate));
-    Write(options_.tls_key_file, TextOf(files.key));
+    Write(options_.tls_cert_file, *ReadTextFile(files.certificate));
+    Write(options_.tls_key_file, *ReadTextFile(files.key));
   }
 
   // The lines of the log of three looks.
@@ -63,7 +57,7 @@ class TlsWatchTest : public testing::Test {
                                        .tls_cert_file = directory_ + "/tls.pem",
                                        .tls_key_file = directory_ + "/tls.key"};
   const bool has_ca_ =
-      (Write(options_.tls_ca_file, TextOf(ours_.ca_file())), true);
+      (Write(options_.tls_ca_file, *ReadTextFile(ours_.ca_file())), true);
   std::unique_ptr<TlsWatch> watch_;
 };
 
@@ -74,16 +68,16 @@ TEST_F(TlsWatchTest, ANewSetIsTakenOverWithOneLine) {
   EXPECT_THAT(Look(), ElementsAre(AllOf(HasSubstr(" I certificate.renewed"),
                                         HasSubstr(options_.tls_cert_file))));
   EXPECT_NE(watch_->files()->serial, serial);
-  EXPECT_EQ(watch_->files()->key, TextOf(second_.key));
+  EXPECT_EQ(watch_->files()->key, *ReadTextFile(second_.key));
 }
 
 // Files are replaced one after the other.
 TEST_F(TlsWatchTest, ASetThatIsThereForOneLookOnlyIsNoLine) {
-  Write(options_.tls_cert_file, TextOf(second_.certificate));
+  Write(options_.tls_cert_file, *ReadTextFile(second_.certificate));
   LogCapture log;
   watch_->Poll(absl::Now());
   EXPECT_THAT(log.lines(), IsEmpty());
-  Write(options_.tls_key_file, TextOf(second_.key));
+  Write(options_.tls_key_file, *ReadTextFile(second_.key));
   watch_->Poll(absl::Now());
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("certificate.renewed")));
 }
@@ -92,8 +86,8 @@ TEST_F(TlsWatchTest, ASetThatDoesNotCheckOutChangesNothingAndIsOneLine) {
   const TestCertificates::Files foreign = theirs_.Issue("foreign");
   const TestCertificates::Files expired =
       ours_.Issue("expired", {}, absl::Seconds(30));
-  const std::string pem = TextOf(second_.certificate);
-  const std::string first = TextOf(first_.certificate);
+  const std::string pem = *ReadTextFile(second_.certificate);
+  const std::string first = *ReadTextFile(first_.certificate);
   const auto expect_refused = [&](const std::string& flag,
                                   const std::string& why) {
     EXPECT_THAT(Look(), ElementsAre(AllOf(HasSubstr(" E certificate.refused"),
@@ -117,16 +111,16 @@ TEST_F(TlsWatchTest, ASetThatDoesNotCheckOutChangesNothingAndIsOneLine) {
   std::remove(options_.tls_key_file.c_str());
   expect_refused("--tls_key_file", "No such file");
   // The second of two authorities is cut short.
-  const std::string ca = TextOf(theirs_.ca_file());
+  const std::string ca = *ReadTextFile(theirs_.ca_file());
   Write(options_.tls_ca_file,
-        TextOf(ours_.ca_file()) + ca.substr(0, ca.size() / 2));
+        *ReadTextFile(ours_.ca_file()) + ca.substr(0, ca.size() / 2));
   expect_refused("--tls_ca_file", "is not a certificate in PEM");
 }
 
 TEST_F(TlsWatchTest, AnAuthorityIsReplacedBesideTheOldOne) {
   const TestCertificates::Files foreign = theirs_.Issue("foreign");
   Write(options_.tls_ca_file,
-        TextOf(ours_.ca_file()) + TextOf(theirs_.ca_file()));
+        *ReadTextFile(ours_.ca_file()) + *ReadTextFile(theirs_.ca_file()));
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
   Use(foreign);
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));

@@ -62,7 +62,7 @@ class FrameWriter {
   // Seals the next piece of the payload into sealed_, and after the last the
   // tag.
   void SealPiece();
-  // What is left to send of the payload, or of its sealed piece.
+  // The rest to send of the payload, or of its sealed piece.
   [[nodiscard]] std::span<const std::byte> BodyLeft();
 
   const FrameIntegrity integrity_;

@@ -409,7 +409,7 @@ TEST(SealedFrameTest, AFrameThatIsRepeatedMovedOrLeftOutIsRefused) {
 }
 
 TEST(SealedFrameTest, NoPieceOfAPayloadTravelsInClear) {
-  // Of a frame that is written at once, of one in pieces, and of one held.
+  // A frame is written at once, in pieces, or held.
   for (const size_t size : {200u, 300'000u}) {
     const std::vector<std::byte> payload(size, std::byte{'a'});
     BytesLink link;
