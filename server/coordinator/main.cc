@@ -59,6 +59,7 @@ struct CommandLine {
   absl::Duration progress_cap;  // zero: by the failure budget
   bool is_dump = false;
   absl::Duration state_wait = absl::Minutes(10);
+  absl::Duration overtake_time = absl::Minutes(10);
   int quarantine_faults = 3;
   bool takes_over = false;
   std::string data_encryption = "off";
@@ -123,6 +124,15 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .min = 0,
              .max = 7 * 24 * 3600},
             &line.state_wait);
+  flags.Add({.name = "overtake_time",
+             .unit = "DURATION",
+             .help = "Jobs that need fewer workers begin before the first job "
+                     "that lacks some, for this long. From then on workers "
+                     "that become idle are kept for that one, until it "
+                     "begins. 0s: it is never overtaken.",
+             .min = 0,
+             .max = 7 * 24 * 3600},
+            &line.overtake_time);
   flags.Add({.name = "take_over",
              .help = "The journal in --state_dir is an older copy, and the "
                      "coordinator that went on from it has ended for good: "
@@ -352,6 +362,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   Config config =
       Config::FromFailureBudget(line.failure_budget, line.progress_cap);
   config.state_wait = line.state_wait;
+  config.overtake_time = line.overtake_time;
   config.quarantine_faults = line.quarantine_faults;
   config.takes_over = line.takes_over;
   config.requires_encryption = line.data_encryption == "required";

@@ -124,9 +124,15 @@ void SimCoordinator::EndTwin() {
   Start();
 }
 
+const coordinator::Job* SimCoordinator::ActiveJob() const {
+  const coordinator::State& state = core_->state();
+  return state.active_jobs.empty() ? nullptr
+                                   : &state.jobs.at(*state.active_jobs.begin());
+}
+
 bool SimCoordinator::KeepsLinkApart() const {
   if (!is_alive()) return false;
-  const coordinator::Job* const job = core_->state().ActiveJob();
+  const coordinator::Job* const job = ActiveJob();
   return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
          job->link_check != MonotonicTime::InfiniteFuture();
 }
@@ -240,14 +246,14 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 
 bool SimCoordinator::AwaitsAbsent() const {
   if (!is_alive()) return false;
-  const coordinator::Job* const job = core_->state().ActiveJob();
+  const coordinator::Job* const job = ActiveJob();
   return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
          job->holders_deadline != MonotonicTime::InfiniteFuture();
 }
 
 bool SimCoordinator::LeavesHostOut() const {
   if (!is_alive()) return false;
-  const coordinator::Job* const job = core_->state().ActiveJob();
+  const coordinator::Job* const job = ActiveJob();
   const auto& quarantines = core_->state().quarantines;
   return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
          std::any_of(quarantines.begin(), quarantines.end(),
@@ -490,7 +496,7 @@ bool SimCoordinator::MayFail(int exit_code) const {
 }
 
 void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
-  const coordinator::Job* const job = core_->state().ActiveJob();
+  const coordinator::Job* const job = ActiveJob();
   const int slot = SlotOf(event.worker());
   if (job == nullptr || slot < 0) return;
   const std::string host = absl::StrCat("h", context_.shape.host_of[slot]);

@@ -89,6 +89,8 @@ class SimCoordinator {
   };
 
   void Submit();
+  // The job, or null if it is queued or has ended.
+  const coordinator::Job* ActiveJob() const;
   void Feed(coordinator::EventBody body);
   void Perform(coordinator::Action& action);
   void Do(coordinator::SendWelcome& action);

@@ -19,6 +19,7 @@
 #include "server/coordinator/core/life/probing.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/recovery.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/silence.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/turn.h"
@@ -188,6 +189,9 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   if (!impl_->state.is_shutting_down) ActOnDeadlines(turn);
   while (const std::optional<EventBody> kept = TakeKept(turn)) {
     Dispatch(turn, *kept);
+  }
+  while (impl_->state.must_schedule && !impl_->state.is_shutting_down) {
+    Schedule(turn);
   }
   impl_->next_deadline = EarliestDeadline(impl_->state);
   return actions;

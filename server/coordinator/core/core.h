@@ -8,7 +8,8 @@
 // A job's life. "forming" and "ending" are its states while a record is on its
 // way to the journal; users see the state before them.
 //
-//   QUEUED     --no job before it--------------------> GATHERING
+//   QUEUED     --enough idle workers that no job
+//                before it is to have---------------> GATHERING
 //   GATHERING  --max idle, or min and nobody joined
 //                for `settle`-> forming --durable-----> PREPARING(g)
 //   PREPARING  --all prepared the same----------------> RUNNING

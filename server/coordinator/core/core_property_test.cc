@@ -29,15 +29,30 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     for (const auto& [what, count] : cluster.counts()) counts[what] += count;
   }
   // The runs must have exercised each of these often enough.
-  constexpr const char* kOften[] = {
-      "kill",          "freeze",       "break",
-      "suspicion",     "leave",        "fail",
-      "restart",       "cancel",       "journal failure",
-      "generation",    "load",         "newcomer",
-      "copy",          "pause",        "wait",
-      "rollback",      "leave halted", "job with servers",
-      "colocated job", "shard copied", "SUCCEEDED",
-      "FAILED",        "CANCELLED"};
+  constexpr const char* kOften[] = {"kill",
+                                    "freeze",
+                                    "break",
+                                    "suspicion",
+                                    "leave",
+                                    "fail",
+                                    "restart",
+                                    "cancel",
+                                    "journal failure",
+                                    "generation",
+                                    "load",
+                                    "newcomer",
+                                    "copy",
+                                    "pause",
+                                    "wait",
+                                    "side by side",
+                                    "rollback",
+                                    "leave halted",
+                                    "job with servers",
+                                    "colocated job",
+                                    "shard copied",
+                                    "SUCCEEDED",
+                                    "FAILED",
+                                    "CANCELLED"};
   for (const char* what : kOften) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);

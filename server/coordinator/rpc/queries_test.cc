@@ -167,7 +167,7 @@ TEST_F(QueriesTest, AJobIsExplained) {
   Job& job = state_.jobs.at(5);
   job.state = v1::JOB_STATE_GATHERING;
   job.min_workers = 7;
-  state_.active_job = 5;
+  state_.active_jobs = {5};
   Worker& worker = state_.workers["d"];
   worker.name = "d";
   worker.host = "h4";

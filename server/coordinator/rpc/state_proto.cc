@@ -203,10 +203,10 @@ v1::Status StatusProto(const StatusSource& source) {
   const auto is_queued = [](const auto& entry) {
     return entry.second.state == v1::JOB_STATE_QUEUED;
   };
-  // Behind the active one.
+  // Behind those that are active.
   auto position =
       std::count_if(state.jobs.begin(), state.jobs.end(), is_queued) -
-      (state.active_job == 0 ? 1 : 0);
+      (state.active_jobs.empty() ? 1 : 0);
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;

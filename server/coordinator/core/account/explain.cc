@@ -112,7 +112,7 @@ class Explainer {
     int count = 0;
     for (const auto& [number, other] : state_.jobs) {
       const bool is_before =
-          number == state_.active_job ||
+          state_.active_jobs.contains(number) ||
           (other.state == v1::JOB_STATE_QUEUED && number < job_.number);
       if (!is_before || ++count > kMostJobsNamed) continue;
       before.push_back(
@@ -123,12 +123,33 @@ class Explainer {
     result_.summary = absl::StrCat("waits behind ",
                                    Counted(static_cast<size_t>(count), "job"),
                                    ": ", absl::StrJoin(before, ", "));
-    const Job* const active = state_.ActiveJob();
-    if (active == nullptr) return;
+    ExplainLack();
+  }
+
+  // Which workers it needs to begin, and how it comes by them.
+  void ExplainLack() {
+    if (!CouldBegin(state_, job_)) {
+      result_.what_unblocks = absl::StrCat(
+          "a larger pool: it needs at least ", job_.min_workers, " workers",
+          AndServers(job_.sharding.servers), ", more than there are");
+      return;
+    }
+    result_.reasons.push_back(absl::StrCat(
+        "it needs at least ", job_.min_workers, " workers",
+        AndServers(job_.sharding.servers), "; ",
+        IdleCount(state_, job_, Hosts::kAll), " are idle and left for it"));
+    if (job_.is_reserving) {
+      result_.reasons.push_back(
+          "workers that become idle are kept for it, since others have begun "
+          "before it for long enough");
+    }
+    if (state_.active_jobs.empty()) return;
+    const Job& active = state_.jobs.at(*state_.active_jobs.begin());
     result_.what_unblocks = absl::StrCat(
-        "the end of ", active->id,
-        count > 1 ? " and of those queued before it" : "", "; ringctl explain ",
-        active->id, " tells how that stands");
+        "the end of ", active.id,
+        state_.active_jobs.size() > 1 ? " or of another job that has workers"
+                                      : "",
+        "; ringctl explain ", active.id, " tells how that stands");
   }
 
   void Gathering() {
@@ -148,8 +169,8 @@ class Explainer {
     }
     const int held = AliveCount(job_, v1::ROLE_WORKER);
     // As Reform and TryGather count.
-    const Hosts hosts = HostsFor(state_, job_.min_workers - held);
-    const int have = held + IdleCount(state_, hosts);
+    const Hosts hosts = HostsFor(state_, job_, job_.min_workers - held);
+    const int have = held + IdleCount(state_, job_, hosts);
     AddLeftOut(hosts, v1::ROLE_WORKER);
     const int missing_servers = MissingServers();
     if (have < job_.min_workers) {
@@ -310,9 +331,10 @@ class Explainer {
                                    : std::min(job_.sharding.servers, 1);
     const int held = AliveCount(job_, v1::ROLE_PARAMETER_SERVER);
     const Hosts hosts =
-        HostsFor(state_, needed - held, v1::ROLE_PARAMETER_SERVER);
+        HostsFor(state_, job_, needed - held, v1::ROLE_PARAMETER_SERVER);
     const int missing =
-        needed - held - IdleCount(state_, hosts, v1::ROLE_PARAMETER_SERVER);
+        needed - held -
+        IdleCount(state_, job_, hosts, v1::ROLE_PARAMETER_SERVER);
     if (missing > 0) AddLeftOut(hosts, v1::ROLE_PARAMETER_SERVER);
     return std::max(missing, 0);
   }
@@ -325,14 +347,14 @@ class Explainer {
         continue;
       }
       const HostQuarantine* const quarantine =
-          state_.QuarantineOf(worker.host_key);
+          state_.QuarantineOf(job_, worker.host_key);
       const bool is_left_out = quarantine != nullptr &&
                                (hosts == Hosts::kSound || quarantine->is_unfit);
       if (worker.state == v1::WORKER_STATE_DRAINING) {
         AddWorker(worker, "is draining");
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));
-      } else if (const Worker* const peer = BadLinkOf(state_, worker)) {
+      } else if (const Worker* const peer = BadLinkOf(state_, job_, worker)) {
         AddWorker(worker, absl::StrCat("its link with worker ", peer->name,
                                        " is broken; they are kept apart for a "
                                        "while"));
@@ -348,7 +370,7 @@ class Explainer {
       const HostQuarantine* const quarantine =
           worker.session == 0 || !worker.job_id.empty()
               ? nullptr
-              : state_.QuarantineOf(worker.host_key);
+              : state_.QuarantineOf(job_, worker.host_key);
       if (quarantine == nullptr || !quarantine->is_unfit) continue;
       if (first == nullptr || quarantine->until < first->until)
         first = quarantine;

@@ -35,7 +35,7 @@ class ExplainTest : public ::testing::Test {
     job.best_step = 12;
     job.turned_at = At(-3.1);
     job.last_progress = At(-0.1);
-    state_.active_job = 1;
+    state_.active_jobs = {1};
     state_.jobs.emplace(1, job);
     for (int rank = 0; rank < 3; ++rank) AddMember(rank);
   }
@@ -104,7 +104,7 @@ TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
   EXPECT_EQ(explanation.summary,
             "waits behind 2 jobs: gpt-1 (RUNNING, step 12 of 100), mlp-2 "
             "(QUEUED)");
-  EXPECT_THAT(explanation.what_unblocks, HasSubstr("the end of gpt-1 and of"));
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("the end of gpt-1;"));
 }
 
 TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {

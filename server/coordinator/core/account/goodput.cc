@@ -56,7 +56,7 @@ void StartAccounting(State& state, MonotonicTime now) {
 
 void AccountTime(State& state, MonotonicTime now) {
   state.now = now;
-  if (Job* const job = state.ActiveJob()) Account(*job, now);
+  for (Job* const job : state.ActiveJobs()) Account(*job, now);
 }
 
 void Account(Job& job, MonotonicTime now) {

@@ -16,14 +16,14 @@ State WithJob(v1::JobState job_state) {
   job.number = 1;
   job.state = job_state;
   state.jobs.emplace(1, job);
-  state.active_job = 1;
+  state.active_jobs = {1};
   StartAccounting(state, At(0));
   return state;
 }
 
 TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
   State state = WithJob(v1::JOB_STATE_GATHERING);
-  Job& job = *state.ActiveJob();
+  Job& job = *state.ActiveJobs()[0];
   AccountTime(state, At(1));
   job.state = v1::JOB_STATE_PREPARING;
   AccountTime(state, At(3));
@@ -60,7 +60,7 @@ TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
 
 TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
   State state = WithJob(v1::JOB_STATE_RUNNING);
-  Job& job = *state.ActiveJob();
+  Job& job = *state.ActiveJobs()[0];
   job.repeat_until = 100;
   AccountTime(state, At(3));
   job.best_step = 60;
@@ -74,7 +74,7 @@ TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
 
 TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
   State state = WithJob(v1::JOB_STATE_RUNNING);
-  Job& job = *state.ActiveJob();
+  Job& job = *state.ActiveJobs()[0];
   job.best_step = 1;
   AccountTime(state, At(10));
   MoveToDetecting(job, absl::Seconds(1.5));
@@ -89,7 +89,7 @@ TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
 
 TEST(GoodputTest, AQueuedJobWaits) {
   State state = WithJob(v1::JOB_STATE_QUEUED);
-  state.active_job = 0;
+  state.active_jobs.clear();
   AccountTime(state, At(7));
   Job& job = state.jobs.at(1);
   EXPECT_EQ(GoodputAt(job, state.now).waiting, absl::Seconds(7));
@@ -100,7 +100,7 @@ TEST(GoodputTest, AQueuedJobWaits) {
 
 TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
   State state = WithJob(v1::JOB_STATE_RUNNING);
-  Job& job = *state.ActiveJob();
+  Job& job = *state.ActiveJobs()[0];
   job.is_recovered = true;
   AccountTime(state, At(2));
   EXPECT_EQ(job.goodput.training, absl::Seconds(2));
@@ -110,7 +110,7 @@ TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
 TEST(GoodputTest, WithoutAStepThereIsNoRatio) {
   State state = WithJob(v1::JOB_STATE_RUNNING);
   AccountTime(state, At(2));
-  EXPECT_EQ(state.ActiveJob()->goodput.Ratio(), 0);
+  EXPECT_EQ(state.ActiveJobs()[0]->goodput.Ratio(), 0);
 }
 
 }  // namespace

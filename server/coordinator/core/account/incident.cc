@@ -95,7 +95,7 @@ const v1::Incident* OpenIncident(const Job& job) {
 void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
                     const v1::Evidence& evidence) {
   member.last_sign = gone.last_heard;
-  const Job* const job = turn.state.ActiveJob();
+  const Job* const job = turn.state.JobOf(gone);
   if (job != nullptr && evidence.kind() == v1::EVIDENCE_KIND_STREAM_BROKEN) {
     // Ranks make progress together: while one does, all are alive.
     member.last_sign =

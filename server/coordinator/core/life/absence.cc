@@ -10,6 +10,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 
@@ -56,11 +57,16 @@ bool IsOf(const AbsentMember& absent, std::string_view name,
          absent.member.identity.incarnation == incarnation;
 }
 
-AbsentMember* Find(Job& job, std::string_view name, uint64_t incarnation) {
-  for (AbsentMember& absent : job.absent) {
+const AbsentMember* Find(const Job& job, std::string_view name,
+                         uint64_t incarnation) {
+  for (const AbsentMember& absent : job.absent) {
     if (IsOf(absent, name, incarnation)) return &absent;
   }
   return nullptr;
+}
+
+AbsentMember* Find(Job& job, std::string_view name, uint64_t incarnation) {
+  return const_cast<AbsentMember*>(Find(std::as_const(job), name, incarnation));
 }
 
 // The worker that is back, or null.
@@ -68,13 +74,13 @@ Worker* KeeperOf(State& state, const AbsentMember& absent) {
   const MemberIdentity& identity = absent.member.identity;
   Worker* const worker = state.FindWorker(identity.worker);
   return worker != nullptr && worker->incarnation == identity.incarnation &&
-                 worker->keeps_steps
+                 !worker->keeps_steps_of.empty()
              ? worker
              : nullptr;
 }
 
 void ReleaseKeeper(Turn& turn, const Job& job, Worker& worker) {
-  worker.keeps_steps = false;
+  worker.keeps_steps_of.clear();
   Release(turn, worker, job.state,
           absl::StrCat("generation ", worker.generation, " is over for worker ",
                        worker.name));
@@ -151,7 +157,7 @@ void Seat(Turn& turn, Job& job, const AbsentMember& absent, Worker& worker) {
   }
   worker.job_id = job.id;
   worker.rank = member.identity.rank;
-  worker.keeps_steps = false;
+  worker.keeps_steps_of.clear();
   worker.phase = v1::PHASE_HALTED;
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.returned", job, worker.name,
@@ -240,24 +246,34 @@ void NoteAbsent(const Turn& turn, Job& job, const Member& member,
 
 const MemberIdentity* FindAbsent(const State& state, std::string_view name,
                                  uint64_t incarnation) {
-  const Job* const job = state.ActiveJob();
-  if (job == nullptr) return nullptr;
-  for (const AbsentMember& absent : job->absent) {
-    if (IsOf(absent, name, incarnation)) return &absent.member.identity;
+  const Job* const job = JobAbsentFrom(state, name, incarnation);
+  return job == nullptr ? nullptr
+                        : &Find(*job, name, incarnation)->member.identity;
+}
+
+const Job* JobAbsentFrom(const State& state, std::string_view name,
+                         uint64_t incarnation) {
+  for (const Job* const job : state.ActiveJobs()) {
+    if (Find(*job, name, incarnation) != nullptr) return job;
   }
   return nullptr;
 }
 
+Job* JobAbsentFrom(State& state, std::string_view name, uint64_t incarnation) {
+  return const_cast<Job*>(
+      JobAbsentFrom(std::as_const(state), name, incarnation));
+}
+
 void ForgetEnded(Turn& turn, std::string_view name, uint64_t incarnation) {
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr) return;
-  const size_t forgotten =
-      std::erase_if(job->absent, [&](const AbsentMember& absent) {
-        return absent.member.identity.worker == name &&
-               absent.member.identity.incarnation != incarnation;
-      });
-  if (forgotten > 0 && IsWaiting(*job) && !job->ending.has_value()) {
-    Reform(turn, *job);
+  const auto has_ended = [&](const AbsentMember& absent) {
+    return absent.member.identity.worker == name &&
+           absent.member.identity.incarnation != incarnation;
+  };
+  for (Job* const job : turn.state.ActiveJobs()) {
+    const size_t forgotten = std::erase_if(job->absent, has_ended);
+    if (forgotten > 0 && IsWaiting(*job) && !job->ending.has_value()) {
+      Reform(turn, *job);
+    }
   }
 }
 
@@ -272,11 +288,10 @@ void DropAll(Turn& turn, Job& job) {
 }
 
 bool KeepsSteps(Turn& turn, Worker& worker, const HelloReceived& hello) {
-  worker.keeps_steps = false;
-  Job* const job = turn.state.ActiveJob();
+  worker.keeps_steps_of.clear();
+  Job* const job = JobAbsentFrom(turn.state, worker.name, worker.incarnation);
   if (job == nullptr) return false;
   AbsentMember* const absent = Find(*job, worker.name, worker.incarnation);
-  if (absent == nullptr) return false;
   absent->answer.reset();
   if (job->ending.has_value() || job->cancel_reason.has_value() ||
       job->halt_intent != HaltIntent::kReform || hello.generation == 0 ||
@@ -285,7 +300,7 @@ bool KeepsSteps(Turn& turn, Worker& worker, const HelloReceived& hello) {
     ForgetEnded(turn, worker.name, /*incarnation=*/0);
     return false;
   }
-  worker.keeps_steps = true;
+  worker.keeps_steps_of = job->id;
   worker.phase = v1::PHASE_UNSPECIFIED;
   worker.generation = hello.generation;
   worker.step = hello.applied_step;
@@ -300,7 +315,7 @@ bool KeepsSteps(Turn& turn, Worker& worker, const HelloReceived& hello) {
 }
 
 void OnKeptHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.FindJob(worker.keeps_steps_of);
   AbsentMember* const absent = Find(job, worker.name, worker.incarnation);
   if (absent == nullptr) return;
   HaltedAnswer answer{halted.applied_step, halted.complete_step};
@@ -324,11 +339,11 @@ void OnKeptHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   }
   absent->answer = std::move(answer);
   turn.Touch(job);
-  TryGather(turn);
+  Schedule(turn);
 }
 
 void NoteKeeperGone(Turn& turn, const Worker& gone, v1::EvidenceKind kind) {
-  Job* const job = turn.state.ActiveJob();
+  Job* const job = turn.state.FindJob(gone.keeps_steps_of);
   AbsentMember* const absent =
       job == nullptr ? nullptr : Find(*job, gone.name, gone.incarnation);
   if (absent == nullptr) return;

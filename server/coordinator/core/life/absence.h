@@ -50,8 +50,15 @@ void AddAbsent(Job& job, const Member& member, v1::EvidenceKind kind,
 void NoteAbsent(const Turn& turn, Job& job, const Member& member,
                 v1::EvidenceKind kind);
 
-// The member of that name and incarnation that is absent from the active job; null:
-// none is.
+// The active job from which the member of that name and incarnation is absent;
+// null: there is none.
+[[nodiscard]] const Job* JobAbsentFrom(const State& state,
+                                       std::string_view name,
+                                       uint64_t incarnation);
+[[nodiscard]] Job* JobAbsentFrom(State& state, std::string_view name,
+                                 uint64_t incarnation);
+
+// That member as the job knows it; null: none is absent.
 [[nodiscard]] const MemberIdentity* FindAbsent(const State& state,
                                                std::string_view name,
                                                uint64_t incarnation);

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -68,30 +69,35 @@ void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
 
 // Members that have not attached again, but for those whose peers' steps prove that
 // they train.
-bool HasDetached(const State& state) {
-  return std::any_of(
-      state.workers.begin(), state.workers.end(), [](const auto& entry) {
-        return entry.second.session == 0 && !entry.second.is_cut_off;
-      });
+bool HasDetached(const State& state, const Job& job) {
+  return std::any_of(state.workers.begin(), state.workers.end(),
+                     [&job](const auto& entry) {
+                       const Worker& worker = entry.second;
+                       return worker.job_id == job.id && worker.session == 0 &&
+                              !worker.is_cut_off;
+                     });
 }
 
-bool HasCutOff(const State& state) {
-  return std::any_of(state.workers.begin(), state.workers.end(),
-                     [](const auto& entry) { return entry.second.is_cut_off; });
+bool HasCutOff(const State& state, const Job& job) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(), [&job](const auto& entry) {
+        return entry.second.job_id == job.id && entry.second.is_cut_off;
+      });
 }
 
 void NoteReattached(Turn& turn, Job& job) {
   if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
-      HasDetached(turn.state)) {
+      HasDetached(turn.state, job)) {
     return;
   }
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
-  job.message = absl::StrCat(
-      "all ", RanksText(job), " attached again",
-      HasCutOff(turn.state) ? ", or their peers' steps show that they train"
-                            : "",
-      job.is_recovered ? " after the coordinator's restart" : "");
+  job.message =
+      absl::StrCat("all ", RanksText(job), " attached again",
+                   HasCutOff(turn.state, job)
+                       ? ", or their peers' steps show that they train"
+                       : "",
+                   job.is_recovered ? " after the coordinator's restart" : "");
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
 }
@@ -214,7 +220,7 @@ void Join(Turn& turn, const HelloReceived& hello) {
             absl::StrCat("worker ", added.name, " joined from host ",
                          added.host, ", pid ", added.pid));
   ContinueRebuilding(turn);
-  TryGather(turn);
+  Schedule(turn);
 }
 
 void AttachAgain(Turn& turn, const HelloReceived& hello) {
@@ -242,15 +248,15 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
       worker.state = v1::WORKER_STATE_IDLE;
     }
     // It reported a generation earlier, and no longer does.
-    ReturnToPool(worker);
+    ReturnToPool(turn, worker);
     if (!KeepsSteps(turn, worker, hello)) {
       ReleaseStray(turn, worker, hello.generation);
     }
     ContinueRebuilding(turn);
-    TryGather(turn);
+    Schedule(turn);
     return;
   }
-  RejoinJob(turn, *turn.state.ActiveJob(), worker, *member, hello);
+  RejoinJob(turn, *turn.state.JobOf(worker), worker, *member, hello);
 }
 
 Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {

@@ -86,7 +86,7 @@ std::vector<Member> CarriedOver(const Job& job,
 void SeatKeepers(Turn& turn, Job& job) {
   for (const Member& member : job.members) {
     Worker& worker = *turn.state.FindWorker(member.identity.worker);
-    if (!std::exchange(worker.keeps_steps, false)) continue;
+    if (std::exchange(worker.keeps_steps_of, {}).empty()) continue;
     NoteSeated(job, member.identity);
     if (member.halted.has_value() && !member.halted->is_blank) continue;
     Release(turn, worker, job.state, "it goes on as a newcomer");
@@ -174,18 +174,6 @@ void SetClocks(Turn& turn, Job& job) {
     member.step = job.resume_step;
     turn.state.FindWorker(member.identity.worker)->step = job.resume_step;
   }
-}
-
-// Returns the oldest queued job, but first one that has begun before and whose
-// members have not reported.
-Job* NextQueued(State& state) {
-  Job* next = nullptr;
-  for (auto& [number, job] : state.jobs) {
-    if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value()) continue;
-    if (job.first_generation != 0) return &job;
-    if (next == nullptr) next = &job;
-  }
-  return next;
 }
 
 // Returns the agreed costs of the workers' machines, from the measurements of
@@ -329,70 +317,51 @@ bool IsForming(const Job& job) {
   return job.state == v1::JOB_STATE_PREPARING && !job.is_assigned;
 }
 
-void AdvanceQueue(Turn& turn) {
-  if (turn.state.active_job != 0 || turn.state.rebuilding.has_value()) return;
-  Job* const next = NextQueued(turn.state);
-  if (next == nullptr) return;
-  Job& job = *next;
-  turn.state.active_job = job.number;
-  Account(job, turn.now);
-  job.state = v1::JOB_STATE_GATHERING;
-  job.gathering_since = turn.now;
-  turn.Touch(job);
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.gathering", job, "",
-            absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
-                         " workers", AndServers(job.sharding.servers)));
-  TryGather(turn);
-}
-
-void TryGather(Turn& turn) {
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr || job->ending.has_value()) return;
-  if (job->state == v1::JOB_STATE_RUNNING) ArmGrowth(turn, *job);
-  if (job->state != v1::JOB_STATE_GATHERING) return;
-  if (IsWaiting(*job)) {
-    Reform(turn, *job);
+void TryGather(Turn& turn, Job& job) {
+  if (job.ending.has_value()) return;
+  if (IsWaiting(job)) {
+    Reform(turn, job);
     return;
   }
-  job->gang_deadline = MonotonicTime::InfiniteFuture();
+  job.gang_deadline = MonotonicTime::InfiniteFuture();
   if (IsOutdated(turn.state)) {
-    SetMessage(turn, *job, kOutdatedText);
+    SetMessage(turn, job, kOutdatedText);
     return;
   }
   if (!turn.state.journal_error.empty()) {
     SetMessage(
-        turn, *job,
+        turn, job,
         absl::StrCat("waits for the journal: ", turn.state.journal_error));
     return;
   }
-  const int servers = job->sharding.servers;
-  const Hosts hosts = HostsFor(turn.state, job->min_workers);
+  const int servers = job.sharding.servers;
+  const Hosts hosts = HostsFor(turn.state, job, job.min_workers);
   const Hosts server_hosts =
-      HostsFor(turn.state, servers, v1::ROLE_PARAMETER_SERVER);
-  const int idle_count = IdleCount(turn.state, hosts);
+      HostsFor(turn.state, job, servers, v1::ROLE_PARAMETER_SERVER);
+  const int idle_count = IdleCount(turn.state, job, hosts);
   const int idle_servers =
-      IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
+      IdleCount(turn.state, job, server_hosts, v1::ROLE_PARAMETER_SERVER);
   MonotonicTime gang_time =
-      GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
-  if (idle_count < job->max_workers) {
+      GangTime(job, idle_count, LastIdleJoin(turn.state, job, hosts), turn.now);
+  if (idle_count < job.max_workers) {
     gang_time = std::max(gang_time, turn.state.gather_not_before);
   }
   if (idle_servers < servers) gang_time = MonotonicTime::InfiniteFuture();
   if (gang_time > turn.now) {
-    job->gang_deadline = gang_time;
-    SetMessage(turn, *job, GatheringMessage(*job, idle_count, idle_servers));
+    job.gang_deadline = gang_time;
+    SetMessage(turn, job, GatheringMessage(job, idle_count, idle_servers));
     return;
   }
   Formation formation;
-  formation.workers = PackedIdleWorkers(turn.state, hosts);
-  if (idle_count > job->max_workers) {
-    formation.workers.resize(job->max_workers);
+  formation.workers = PackedIdleWorkers(turn.state, job, hosts);
+  if (idle_count > job.max_workers) {
+    formation.workers.resize(job.max_workers);
   }
-  const std::vector<const Worker*> all_servers =
-      PackedIdleWorkers(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
+  const std::vector<const Worker*> all_servers = PackedIdleWorkers(
+      turn.state, job, server_hosts, v1::ROLE_PARAMETER_SERVER);
   formation.workers.insert(formation.workers.end(), all_servers.begin(),
                            all_servers.begin() + servers);
-  FormGeneration(turn, *job, formation);
+  FormGeneration(turn, job, formation);
 }
 
 void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
@@ -404,7 +373,6 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   // A number is used only once, even if its record never becomes durable, so
   // messages of one generation cannot be taken for another's.
   job.generation = ++turn.state.last_generation;
-  turn.state.last_recorded_generation = job.generation;
   NoteFormed(turn.state, job.generation, turn.state.incarnation);
   // The workers that measured may have left since; then the old costs stay.
   if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
@@ -430,6 +398,8 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
       worker.generation = std::exchange(worker.rehearsal, std::nullopt)->number;
     }
   }
+  // It may have claimed more than it took.
+  turn.state.must_schedule = true;
   turn.Touch(job);
   std::vector<int64_t> since;
   for (const Member& member : job.members) since.push_back(member.since);
@@ -444,17 +414,17 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
 void AbandonFormation(Turn& turn, Job& job) {
   for (const Member& member : job.members) {
     Worker* const worker = turn.state.FindWorker(member.identity.worker);
-    if (worker != nullptr && !member.is_lost) ReturnToPool(*worker);
+    if (worker != nullptr && !member.is_lost) ReturnToPool(turn, *worker);
   }
   job.members.clear();
   job.generation = job.first_generation = 0;
   job.state = v1::JOB_STATE_GATHERING;
   turn.Touch(job);
-  TryGather(turn);
+  turn.state.must_schedule = true;
 }
 
 void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
-  Job* const job = turn.state.ActiveJob();
+  Job* const job = turn.state.FindJob(record.job_id);
   if (job == nullptr || job->generation != record.generation ||
       !IsForming(*job) || job->ending.has_value()) {
     return;  // Overtaken by a loss or a cancel; the generation is never used.
@@ -503,7 +473,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
 }
 
 void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
-  Job* const job = turn.state.ActiveJob();
+  Job* const job = turn.state.FindJob(record.job_id);
   if (job == nullptr || job->generation != record.generation ||
       !IsForming(*job) || job->ending.has_value()) {
     return;
@@ -553,12 +523,13 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
 }
 
 void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
-  Job* const job = turn.state.ActiveJob();
-  Member* const member = MemberOf(turn.state, worker);
   if (IsRehearsal(worker, prepared.generation)) {
-    OnRehearsed(turn, *job, worker, prepared);
+    OnRehearsed(turn, *turn.state.FindJob(worker.rehearsal->job_id), worker,
+                prepared);
     return;
   }
+  Job* const job = turn.state.JobOf(worker);
+  Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr || prepared.generation != job->generation ||
       job->ending.has_value()) {
     return;

@@ -18,12 +18,8 @@ namespace ringmaster::coordinator {
 
 [[nodiscard]] bool IsForming(const Job& job);
 
-// Starts gathering workers for the oldest queued job if no job is active.
-void AdvanceQueue(Turn& turn);
-
-// Forms the next generation of the gathering job, or lets the running job grow,
-// if there are workers. Called whenever that may have changed.
-void TryGather(Turn& turn);
+// Forms the next generation of `job`, which is GATHERING, if there are workers.
+void TryGather(Turn& turn, Job& job);
 
 // A generation to be formed.
 struct Formation {

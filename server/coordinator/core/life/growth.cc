@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/rehearsal.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 
 namespace ringmaster::coordinator {
@@ -45,7 +46,7 @@ int CountIn(const State& state, const Job& job, v1::Role role) {
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
   const int most =
-      role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+      role == v1::ROLE_WORKER ? MostWorkers(state, job) : job.sharding.servers;
   return std::max(0, most - CountIn(state, job, role));
 }
 
@@ -53,7 +54,8 @@ int RoomIn(const State& state, const Job& job, v1::Role role) {
 // for.
 std::vector<const Worker*> Joining(const State& state, const Job& job,
                                    v1::Role role, Hosts hosts) {
-  std::vector<const Worker*> joining = PackedIdleWorkers(state, hosts, role);
+  std::vector<const Worker*> joining =
+      PackedIdleWorkers(state, job, hosts, role);
   const auto room = static_cast<size_t>(RoomIn(state, job, role));
   if (joining.size() > room) joining.resize(room);
   return joining;
@@ -70,7 +72,7 @@ std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
         return worker->rehearsal.has_value() && !worker->rehearsal->is_ready;
       });
   if (joining.empty() || is_waiting) return std::nullopt;
-  return LastIdleJoin(state, Hosts::kSound, role);
+  return LastIdleJoin(state, job, Hosts::kSound, role);
 }
 
 // Returns true if it may pause at some time in its present generation.
@@ -85,8 +87,10 @@ bool IsCalm(const Turn& turn, const Job& job) {
          job.suspicions.empty() && turn.state.journal_error.empty() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
          std::none_of(turn.state.workers.begin(), turn.state.workers.end(),
-                      [](const auto& entry) {
-                        return entry.second.is_cut_off;  // It would not answer.
+                      [&job](const auto& entry) {
+                        // It would not answer.
+                        return entry.second.job_id == job.id &&
+                               entry.second.is_cut_off;
                       });
 }
 
@@ -143,6 +147,12 @@ void ArmGrowth(Turn& turn, Job& job) {
                                       servers.value_or(MonotonicTime()));
   job.growth_deadline =
       std::max(last + turn.config.join_settle, job.growth_not_before);
+}
+
+void TryGrow(Turn& turn, Job& job) {
+  if (job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value()) {
+    ArmGrowth(turn, job);
+  }
 }
 
 void OnGrowthDeadline(Turn& turn, Job& job) {

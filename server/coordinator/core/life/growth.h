@@ -19,6 +19,9 @@ namespace ringmaster::coordinator {
 // changed.
 void ArmGrowth(Turn& turn, Job& job);
 
+// The same, if `job` trains.
+void TryGrow(Turn& turn, Job& job);
+
 // Asks the members to pause, unless this is not the time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);
 

@@ -212,11 +212,12 @@ void ResolveHalt(Turn& turn, Job& job) {
 }
 
 void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
-  Job* const job = turn.state.ActiveJob();
   Member* const member = MemberOf(turn.state, worker);
+  Job* const job = turn.state.FindJob(
+      member != nullptr ? worker.job_id : worker.keeps_steps_of);
   const bool is_stale = job == nullptr || job->ending.has_value() ||
                         halted.generation != worker.generation;
-  if (is_stale || (member == nullptr && !worker.keeps_steps) ||
+  if (is_stale ||
       (member != nullptr && (IsForming(*job) || member->halted.has_value()))) {
     return;  // Stale, or said twice.
   }
@@ -262,7 +263,7 @@ void OnHaltDeadline(Turn& turn, Job& job) {
 
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
                   v1::Evidence evidence, ExitCode exit_code) {
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(gone);
   Member& member = *MemberOf(turn.state, gone);
   v1::Verdict verdict =
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);

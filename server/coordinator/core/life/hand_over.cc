@@ -32,7 +32,7 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
 bool CanBeRelieved(const State& state, const Job& job) {
   const v1::Role role = HolderRole(job);
   return StayingCount(state, job, role) > 0 ||
-         IdleCount(state, HostsToJoinFrom(state, job, role), role) > 0;
+         IdleCount(state, job, HostsToJoinFrom(state, job, role), role) > 0;
 }
 
 // Returns true if the members that take over from the `needed` leavers can
@@ -180,8 +180,8 @@ std::string LeaveText(const State& state, const Job& job) {
 }
 
 Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
-  return HostsFor(state, LeastCount(job, role) - StayingCount(state, job, role),
-                  role);
+  return HostsFor(state, job,
+                  LeastCount(job, role) - StayingCount(state, job, role), role);
 }
 
 LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rehearsal.h"
+#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -30,7 +31,8 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.end_time = end.time;
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
-  if (turn.state.active_job == job.number) turn.state.active_job = 0;
+  turn.state.active_jobs.erase(job.number);
+  turn.state.must_schedule = true;
   if (job.state == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);
   turn.Touch(job);
 }
@@ -103,7 +105,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
                 ? &*job->verdict
                 : nullptr);
   PruneEndedJobs(turn.state, turn.config.max_ended_jobs);
-  AdvanceQueue(turn);
+  Schedule(turn);
 }
 
 void OnEndNotDurable(Turn& turn, Job& job) {
@@ -114,7 +116,8 @@ void OnEndNotDurable(Turn& turn, Job& job) {
   }
 }
 
-void ReturnToPool(Worker& worker) {
+void ReturnToPool(Turn& turn, Worker& worker) {
+  turn.state.must_schedule = true;
   if (worker.state == v1::WORKER_STATE_ASSIGNED) {
     worker.state = v1::WORKER_STATE_IDLE;
   }
@@ -135,7 +138,7 @@ void Release(Turn& turn, Worker& worker, v1::JobState state,
     turn.Do(
         SendRelease{worker.session, worker.generation, state, why, exit_code});
   }
-  ReturnToPool(worker);
+  ReturnToPool(turn, worker);
 }
 
 void PruneEndedJobs(State& state, int max_ended_jobs) {

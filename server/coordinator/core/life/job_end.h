@@ -34,7 +34,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
 void OnEndNotDurable(Turn& turn, Job& job);
 
 // Takes `worker` out of its job and makes it idle, unless it is draining.
-void ReturnToPool(Worker& worker);
+void ReturnToPool(Turn& turn, Worker& worker);
 
 // Returns `worker` to the pool and, if it has heard of its generation, tells it
 // `why`; `state` is its job's, and `exit_code` too if the job has failed.

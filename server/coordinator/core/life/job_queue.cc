@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/job_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/limit_reached.h"
 
@@ -79,11 +81,31 @@ int64_t QueuedCount(const Turn& turn) {
                        turn.outbox.in_flight.end(), is_created);
 }
 
-// A job that is being rebuilt has its number already.
+// A job has that number: one that was rebuilt leaves out some before it.
+void NoteNumber(State& state, int64_t number) {
+  if (number > state.last_job_number) {
+    if (number > state.last_job_number + 1) {
+      state.unused_numbers.emplace(state.last_job_number + 1, number - 1);
+    }
+    state.last_job_number = number;
+    return;
+  }
+  const auto next = state.unused_numbers.upper_bound(number);
+  if (next == state.unused_numbers.begin()) return;
+  const auto [first, last] = *std::prev(next);
+  if (number > last) return;
+  state.unused_numbers.erase(first);
+  if (first < number) state.unused_numbers.emplace(first, number - 1);
+  if (number < last) state.unused_numbers.emplace(number + 1, last);
+}
+
+// Jobs that are being rebuilt have their numbers already.
 int64_t NextNumber(const State& state) {
-  const int64_t rebuilt =
-      state.rebuilding.has_value() ? state.rebuilding->job_number : 0;
-  return std::max(state.last_job_number, rebuilt) + 1;
+  int64_t last = state.last_job_number;
+  for (const auto& [id, rebuilding] : state.rebuildings) {
+    last = std::max(last, rebuilding.job_number);
+  }
+  return last + 1;
 }
 
 // Returns true if no member works for the job: it is queued, gathers, or its
@@ -195,7 +217,8 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
     return;
   }
   JobCreatedRecord record;
-  record.number = turn.state.last_job_number = NextNumber(turn.state);
+  record.number = NextNumber(turn.state);
+  NoteNumber(turn.state, record.number);
   record.id = absl::StrCat(submit.name, "-", record.number);
   static_cast<JobTerms&>(record) = submit;
   record.request_id = submit.request_id;
@@ -219,8 +242,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
                   const std::vector<RequestToken>& waiting) {
   Job& job =
       turn.state.jobs.emplace(record.number, JobOf(record)).first->second;
-  turn.state.last_job_number =
-      std::max(turn.state.last_job_number, record.number);
+  NoteNumber(turn.state, record.number);
   job.accounted_to = turn.now;
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.submitted", job, "",
@@ -231,7 +253,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
   for (RequestToken request : waiting) {
     turn.Reply(request, absl::OkStatus(), record.id);
   }
-  AdvanceQueue(turn);
+  Schedule(turn);
   Audit(turn, {.caller = record.caller,
                .action = "submit",
                .object = record.id,

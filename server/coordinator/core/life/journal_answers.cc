@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/rebuild.h"
+#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -102,13 +103,11 @@ void OnJournalWorks(Turn& turn) {
     turn.Persist(std::move(pending.record), std::move(pending.waiting));
   }
   ContinueRebuilding(turn);
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr) return;
-  if (job->waits_for_journal) {
-    job->waits_for_journal = false;
+  for (Job* const job : turn.state.ActiveJobs()) {
+    if (!std::exchange(job->waits_for_journal, false)) continue;
     ResolveHalt(turn, *job);
   }
-  TryGather(turn);
+  Schedule(turn);
 }
 
 }  // namespace ringmaster::coordinator

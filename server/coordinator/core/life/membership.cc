@@ -16,7 +16,9 @@
 #include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/other_coordinator.h"
 #include "server/coordinator/core/life/own_failure.h"
+#include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/silence.h"
 
 namespace ringmaster::coordinator {
@@ -40,7 +42,7 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
     OnMemberGone(turn, gone, what, std::move(evidence), exit_code);
     return;
   }
-  if (gone.keeps_steps) NoteKeeperGone(turn, gone, evidence.kind());
+  if (!gone.keeps_steps_of.empty()) NoteKeeperGone(turn, gone, evidence.kind());
   const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
   const std::string text =
       absl::StrCat(gone.state == v1::WORKER_STATE_IDLE ? "idle " : "",
@@ -48,12 +50,11 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
                    gone.host, " ", Sv(what), ": ", evidence.detail());
   turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_polite ? "worker.left" : "worker.lost", gone.name, text);
-  Job* const job = turn.state.ActiveJob();
-  if (job != nullptr && gone.rehearsal.has_value() &&
-      !gone.rehearsal->is_ready) {
-    NoteLossInRehearsal(turn, *job, gone, evidence, text);
+  if (gone.rehearsal.has_value() && !gone.rehearsal->is_ready) {
+    NoteLossInRehearsal(turn, *turn.state.FindJob(gone.rehearsal->job_id), gone,
+                        evidence, text);
   }
-  TryGather(turn);
+  Schedule(turn);
 }
 
 void Close(Turn& turn, SessionId session, absl::Status status,
@@ -66,23 +67,21 @@ bool IsLive(const Worker& worker, const Turn& turn) {
          worker.last_heard + turn.config.lease > turn.now;
 }
 
-// Returns true if the worker was a member of the active job's newest
-// generations, and its loss is not durable yet. It must not be told before
+// Returns true if the worker may have been a member of the newest generations
+// of an active job, and its loss is not durable yet. It must not be told before
 // that: it would drop the steps that it holds, and a coordinator that restarted
 // then would still rely on them.
 bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
-  const Job* const job = turn.state.ActiveJob();
-  if (job == nullptr || hello.generation == 0 ||
-      hello.generation < job->first_generation ||
-      hello.generation > job->generation) {
-    return false;
-  }
+  if (hello.generation == 0) return false;
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
     return false;
   }
   const auto is_of_job = [&](const PendingRecord& pending) {
-    return JobIdOf(pending.record) == job->id;
+    const Job* const job = turn.state.FindJob(JobIdOf(pending.record));
+    return job != nullptr && turn.state.active_jobs.contains(job->number) &&
+           hello.generation >= job->first_generation &&
+           hello.generation <= job->generation;
   };
   return std::any_of(turn.outbox.deferred.begin(), turn.outbox.deferred.end(),
                      is_of_job) ||
@@ -239,7 +238,7 @@ bool IsAwaited(const State& state, const Member& member) {
 void WarnOfShortPatience(Turn& turn, const Worker& worker,
                          absl::Duration patience) {
   if (MemberOf(turn.state, worker) == nullptr) return;
-  const Job& job = *turn.state.ActiveJob();
+  const Job& job = *turn.state.JobOf(worker);
   if (!job.keeps_checkpoints || patience <= absl::ZeroDuration() ||
       job.checkpoint_duration <= patience) {
     return;
@@ -288,7 +287,15 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   }
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
-    AttachAgain(turn, hello);
+    if (!ReportsAnotherJob(turn.state, *holder, hello)) {
+      AttachAgain(turn, hello);
+      return;
+    }
+    Lose(turn, hello.name, "left",
+         EvidenceOf(v1::EVIDENCE_KIND_LEFT, hello.name,
+                    absl::StrCat("it is in generation ", hello.generation,
+                                 " of job ", hello.held_job->job_id)));
+    Join(turn, hello);
     return;
   }
   if (holder != nullptr) Supersede(turn, hello.name);
@@ -326,12 +333,12 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
         absl::StrCat("worker ", worker.name,
                      " leaves at the next step boundary: ", leaving.reason));
-    TryGather(turn);
+    Schedule(turn);
     return;
   }
   std::string why = leaving.reason;
   if (Member* const member = MemberOf(turn.state, worker)) {
-    Job& job = *turn.state.ActiveJob();
+    Job& job = *turn.state.JobOf(worker);
     if (CountsSteps(job, *member) && leaving.step <= LastStep(job)) {
       NoteAppliedStep(job, worker, *member, leaving.step);
       job.best_step = std::max(job.best_step, member->step);
@@ -363,7 +370,7 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   turn.Touch();
   turn.Do(SendDrain{worker->session, drain.reason});
   turn.Reply(drain.request, absl::OkStatus(), "");
-  TryGather(turn);
+  Schedule(turn);
 }
 
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {

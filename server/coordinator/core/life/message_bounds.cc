@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -34,6 +35,15 @@ absl::Status CheckFigures(const Job& job, const v1::TrainingFigures& figures) {
   return Check("figures.evaluation_step", figures.evaluation_step(), 0, last);
 }
 
+// The active job whose generation `hello` may tell of; or null.
+const Job* JobOfHello(const State& state, const HelloReceived& hello) {
+  const Worker* const known = state.FindWorker(hello.name);
+  if (known != nullptr && known->incarnation == hello.incarnation) {
+    if (const Job* const job = state.JobOf(*known)) return job;
+  }
+  return JobAbsentFrom(state, hello.name, hello.incarnation);
+}
+
 absl::Status CheckSteps(const Job& job, const BeatReceived& beat) {
   RETURN_IF_ERROR(Check("beat.step", beat.step, 0, LastStep(job)));
   return CheckFigures(job, beat.figures);
@@ -53,7 +63,7 @@ struct BoundsVisitor {
     RETURN_IF_ERROR(CheckGeneration("beat.generation", beat.generation));
     const Member* const member = MemberIn(state, worker, beat.generation);
     if (member == nullptr) return absl::OkStatus();
-    const Job& job = *state.ActiveJob();
+    const Job& job = *state.JobOf(worker);
     RETURN_IF_ERROR(Check("beat.waiting_for_rank", beat.waiting_for_rank, -1,
                           LastRank(job)));
     return member->prepared.has_value() ? CheckSteps(job, beat)
@@ -67,7 +77,7 @@ struct BoundsVisitor {
   absl::Status operator()(const HaltedReceived& halted) const {
     RETURN_IF_ERROR(CheckGeneration("halted.generation", halted.generation));
     if (!IsOfJob(halted.generation)) return absl::OkStatus();
-    const Job& job = *state.ActiveJob();
+    const Job& job = *SpokenOf();
     const int64_t last = LastStep(job);
     RETURN_IF_ERROR(Check("halted.applied_step", halted.applied_step, 0, last));
     RETURN_IF_ERROR(
@@ -86,7 +96,7 @@ struct BoundsVisitor {
         CheckGeneration("suspicion.generation", suspicion.generation));
     const Member* const member = MemberIn(state, worker, suspicion.generation);
     if (member == nullptr) return absl::OkStatus();
-    const Job& job = *state.ActiveJob();
+    const Job& job = *state.JobOf(worker);
     RETURN_IF_ERROR(
         Check("suspicion.peer_rank", suspicion.peer_rank, 0, LastRank(job)));
     if (suspicion.peer_rank == member->identity.rank) {
@@ -103,7 +113,7 @@ struct BoundsVisitor {
         CheckGeneration("finished.generation", finished.generation));
     const Member* const member = MemberIn(state, worker, finished.generation);
     if (member == nullptr) return absl::OkStatus();
-    const Job& job = *state.ActiveJob();
+    const Job& job = *state.JobOf(worker);
     // A parameter server that holds no shard knows of no step.
     const bool is_at_end =
         !finished.is_stopped && member->identity.role == v1::ROLE_WORKER;
@@ -115,7 +125,7 @@ struct BoundsVisitor {
   absl::Status operator()(const FailedReceived& failed) const {
     RETURN_IF_ERROR(CheckGeneration("failed.generation", failed.generation));
     if (!IsOfJob(failed.generation)) return absl::OkStatus();
-    if (failed.is_of_job && !state.ActiveJob()->fails_on_write_error) {
+    if (failed.is_of_job && !SpokenOf()->fails_on_write_error) {
       return absl::InvalidArgumentError(
           "says failed.of_job true; it must be false of a job whose "
           "train.checkpoint.on_error is not fail");
@@ -134,7 +144,7 @@ struct BoundsVisitor {
     if (MemberIn(state, worker, notice.generation()) == nullptr) {
       return absl::OkStatus();
     }
-    const int64_t last = LastStep(*state.ActiveJob());
+    const int64_t last = LastStep(*state.JobOf(worker));
     RETURN_IF_ERROR(Check("notice.step", notice.step(), 0, last));
     return Check("notice.sample.step", notice.sample().step(), 0, last);
   }
@@ -144,7 +154,7 @@ struct BoundsVisitor {
     RETURN_IF_ERROR(CheckGeneration("probed.generation", probed.generation()));
     const Member* const member = MemberIn(state, worker, probed.generation());
     if (member == nullptr) return absl::OkStatus();
-    const std::optional<Probing>& probing = state.ActiveJob()->probing;
+    const std::optional<Probing>& probing = state.JobOf(worker)->probing;
     if (!probing.has_value()) return absl::OkStatus();
     for (const v1::ProbeResult& result : probed.results()) {
       const int rank = result.peer_rank();
@@ -171,16 +181,21 @@ struct BoundsVisitor {
   // Returns true if the worker, a member or one that was, speaks of the generation
   // that it is in.
   bool IsOfJob(int64_t generation) const {
-    return generation == worker.generation &&
-           (worker.keeps_steps || MemberOf(state, worker) != nullptr) &&
-           state.ActiveJob() != nullptr;
+    return generation == worker.generation && SpokenOf() != nullptr;
+  }
+
+  // The job that it is a member of, or was; or null.
+  const Job* SpokenOf() const {
+    return MemberOf(state, worker) != nullptr
+               ? state.JobOf(worker)
+               : state.FindJob(worker.keeps_steps_of);
   }
 
   // Until it has prepared, a member may tell of the job before; see HasPossibleSteps.
   absl::Status CheckStep(const char* field, int64_t step) const {
     const Member* const member = MemberOf(state, worker);
     return member != nullptr && member->prepared.has_value()
-               ? Check(field, step, 0, LastStep(*state.ActiveJob()))
+               ? Check(field, step, 0, LastStep(*state.JobOf(worker)))
                : absl::OkStatus();
   }
 };
@@ -206,7 +221,7 @@ absl::Status CheckNumber(const State& state, const HelloReceived& hello) {
 }
 
 absl::Status CheckSteps(const State& state, const HelloReceived& hello) {
-  const Job* const job = state.ActiveJob();
+  const Job* const job = JobOfHello(state, hello);
   if (job != nullptr && hello.generation != 0 &&
       hello.generation >= job->first_generation &&
       hello.generation <= job->generation) {

@@ -41,7 +41,7 @@ void KeepWithMember(Member& member, const v1::Notice& notice) {
 void OnNotice(Turn& turn, const Worker& worker, const v1::Notice& notice) {
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) return;
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   if (notice.generation() != job.generation || !job.is_assigned) return;
   // Once its end is decided, a job stays as the record of its end says.
   if (!job.ending.has_value()) KeepWithJob(job, notice);

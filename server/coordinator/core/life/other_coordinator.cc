@@ -108,7 +108,7 @@ bool SendAway(Turn& turn, const HelloReceived& hello) {
   Close(turn, hello.session, RefusalText(state, hello));
   if (!IsOutdated(state)) return true;
   SendMembersAway(turn);
-  if (Job* const job = state.ActiveJob()) {
+  for (Job* const job : state.ActiveJobs()) {
     job->message = std::string(kOutdatedText);
     turn.Touch(*job);
   }
@@ -116,14 +116,14 @@ bool SendAway(Turn& turn, const HelloReceived& hello) {
 }
 
 void HoldDeadlines(const Turn& turn) {
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr) return;
   const MonotonicTime later = turn.now + turn.config.reattach_budget;
-  for (MonotonicTime* const deadline :
-       {&job->reattach_deadline, &job->halt_deadline, &job->stop_deadline}) {
-    *deadline = std::max(*deadline, later);
+  for (Job* const job : turn.state.ActiveJobs()) {
+    for (MonotonicTime* const deadline :
+         {&job->reattach_deadline, &job->halt_deadline, &job->stop_deadline}) {
+      *deadline = std::max(*deadline, later);
+    }
+    job->last_progress = turn.now;
   }
-  job->last_progress = turn.now;
 }
 
 }  // namespace ringmaster::coordinator

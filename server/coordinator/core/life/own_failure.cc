@@ -213,7 +213,7 @@ std::optional<std::string> NoteEarlyLoss(Turn& turn, Job& job,
   // unless it never heard of the generation, so its host is not unfit.
   const bool hangs = kind == v1::EVIDENCE_KIND_NO_PROGRESS &&
                      WasPreparing(job, member) && HaveOthersPrepared(job);
-  if (hangs && turn.state.QuarantineOf(gone.host_key) == nullptr) {
+  if (hangs && turn.state.QuarantineOf(job, gone.host_key) == nullptr) {
     LeaveOutHost(turn, job, gone, {verdict.summary()});
   }
   if (!CountLoss(turn, job, gone, verdict.summary())) {

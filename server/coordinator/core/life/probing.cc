@@ -69,7 +69,7 @@ bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
   const Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) return;
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   if (!job.probing.has_value() ||
       probed.probed.generation() != job.generation) {
     return;  // It comes too late.

@@ -33,7 +33,7 @@ class ProgressTest : public ::testing::Test {
       member.identity.worker = worker.name;
       job.members.push_back(member);
     }
-    state_.active_job = 1;
+    state_.active_jobs = {1};
     state_.jobs.emplace(1, job);
   }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 
 namespace ringmaster::coordinator {
@@ -19,20 +19,22 @@ int WorkersWithout(const State& state, const Job& job,
         const Worker& worker = entry.second;
         if (worker.role != v1::ROLE_WORKER) return false;
         if (worker.job_id == job.id) return true;
-        return IsIdle(worker) && worker.host_key != host_key &&
-               state.QuarantineOf(worker.host_key) == nullptr;
+        return IsIdle(worker) && !IsOfAnother(job, worker) &&
+               worker.host_key != host_key &&
+               state.QuarantineOf(job, worker.host_key) == nullptr;
       }));
 }
 
 // A host stands out only among others: on a cluster of one, or where the others
 // are out already, leaving it alone helps nobody.
-bool HasOtherHost(const State& state, std::string_view host_key) {
-  return std::any_of(state.workers.begin(), state.workers.end(),
-                     [&](const auto& entry) {
-                       const Worker& worker = entry.second;
-                       return worker.host_key != host_key &&
-                              state.QuarantineOf(worker.host_key) == nullptr;
-                     });
+bool HasOtherHost(const State& state, const Job& job,
+                  std::string_view host_key) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+        const Worker& worker = entry.second;
+        return worker.host_key != host_key &&
+               state.QuarantineOf(job, worker.host_key) == nullptr;
+      });
 }
 
 void SetCheck(State& state) {
@@ -134,12 +136,12 @@ void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
       !AddHostFault(turn.state.host_faults,
                     {turn.now, job.generation, gone.host_key, job.id},
                     turn.config.quarantine_window) ||
-      turn.state.QuarantineOf(gone.host_key) != nullptr) {
+      turn.state.QuarantineOf(job, gone.host_key) != nullptr) {
     return;
   }
   std::string reason = QuarantineReason(turn.state.host_faults, job.id,
                                         gone.host_key, turn.config);
-  if (reason.empty() || !HasOtherHost(turn.state, gone.host_key) ||
+  if (reason.empty() || !HasOtherHost(turn.state, job, gone.host_key) ||
       WorkersWithout(turn.state, job, gone.host_key) < job.min_workers) {
     return;
   }
@@ -206,7 +208,7 @@ void OnQuarantineCheck(Turn& turn) {
   }
   SetCheck(turn.state);
   turn.Touch();
-  TryGather(turn);
+  Schedule(turn);
 }
 
 void BeginQuarantines(Turn& turn) {

@@ -1,6 +1,8 @@
 #include "server/coordinator/core/life/rebuild.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,13 +40,12 @@ int64_t NumberOf(const State& state, const HeldJob& held) {
   return number;
 }
 
-// Another job has a generation, so its members may be at work.
-bool HasOtherRunning(const State& state, const std::string& id) {
-  return std::any_of(
-      state.jobs.begin(), state.jobs.end(), [&](const auto& entry) {
-        const Job& job = entry.second;
-        return job.id != id && !IsEnded(job.state) && job.first_generation != 0;
-      });
+// Returns true if no job of this coordinator has had that number.
+bool IsFree(const State& state, int64_t number) {
+  if (number > state.last_job_number) return true;
+  const auto gap = state.unused_numbers.upper_bound(number);
+  return gap != state.unused_numbers.begin() &&
+         number <= std::prev(gap)->second;
 }
 
 // Returns true if the worker reports the job known by that id, and not one to
@@ -61,14 +62,13 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   // Some may be leaving, and be members only to hand over what they hold.
   if (number == 0 || held.world_size > 2 * held.max_workers ||
       held.servers > 2 * held.sharding.servers ||
-      generation <= state.last_recorded_generation ||
-      HasOtherRunning(state, held.job_id)) {
+      generation <= state.recovered_generation) {
     return false;
   }
   const Job* const job = state.FindJob(held.job_id);
-  if (job == nullptr) return number > state.last_job_number;
-  if (IsEnded(job->state) || job->ending.has_value() ||
-      !IsSameJob(*job, held)) {
+  if (job == nullptr) return IsFree(state, number);
+  if (generation <= job->generation || IsEnded(job->state) ||
+      job->ending.has_value() || !IsSameJob(*job, held)) {
     return false;
   }
   switch (job->state) {
@@ -85,12 +85,12 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   }
 }
 
-// No worker is in the known generation of the active job. The job waits in the
-// queue until it is clear which generation is the newest. `reporter` is another
-// generation's.
-void Suspend(Turn& turn, std::string_view reporter) {
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr) return;
+// No worker is in the known generation of the job with that id, if it is active.
+// The job waits in the queue until it is clear which generation is the newest.
+// `reporter` is another generation's.
+void Suspend(Turn& turn, std::string_view id, std::string_view reporter) {
+  Job* const job = turn.state.FindJob(id);
+  if (job == nullptr || !turn.state.active_jobs.contains(job->number)) return;
   Account(*job, turn.now);
   for (const Member& member : job->members) {
     const auto it = turn.state.workers.find(member.identity.worker);
@@ -115,119 +115,142 @@ void Suspend(Turn& turn, std::string_view reporter) {
   job->message = IsNew(*job)
                      ? "waits for the jobs before it"
                      : "waits for the workers that tell of a newer generation";
-  turn.state.active_job = 0;
+  turn.state.active_jobs.erase(job->number);
   turn.Touch(*job);
 }
 
-int ReporterCount(State& state) {
+int ReporterCount(State& state, const Rebuilding& rebuilding) {
   int count = 0;
-  for (const auto& [rank, name] : state.rebuilding->workers) {
-    if (ReporterOf(state, rank) != nullptr) ++count;
+  for (const auto& [rank, name] : rebuilding.workers) {
+    if (ReporterOf(state, rebuilding, rank) != nullptr) ++count;
   }
   return count;
 }
 
 // All but `kept`.
-void ReleaseReporters(Turn& turn, std::string_view kept,
-                      const std::string& why) {
-  for (const auto& [rank, name] : turn.state.rebuilding->workers) {
-    Worker* const worker = ReporterOf(turn.state, rank);
+void ReleaseReporters(Turn& turn, const Rebuilding& rebuilding,
+                      std::string_view kept, const std::string& why) {
+  for (const auto& [rank, name] : rebuilding.workers) {
+    Worker* const worker = ReporterOf(turn.state, rebuilding, rank);
     if (worker != nullptr && name != kept)
       Release(turn, *worker, v1::JOB_STATE_FAILED, why);
   }
 }
 
-void GiveUp(Turn& turn) {
-  ReleaseReporters(
-      turn, /*kept=*/"",
-      absl::StrCat("job ", turn.state.rebuilding->job.job_id, " has ended"));
-  turn.state.rebuilding.reset();
-  // The job is stopping, and no member is left to stop.
-  bool has_ended = false;
-  for (auto& [number, job] : turn.state.jobs) {
-    if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value() ||
-        !job.cancel_reason.has_value()) {
-      continue;
-    }
-    DecideEnd(turn, job,
-              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-               absl::StrCat("cancelled: ", *job.cancel_reason)});
-    has_ended = true;
+// The job has ended, or nobody is left who could tell of it.
+void GiveUp(Turn& turn, const Rebuilding& rebuilding) {
+  const std::string id = rebuilding.job.job_id;
+  ReleaseReporters(turn, rebuilding, /*kept=*/"",
+                   absl::StrCat("job ", id, " has ended"));
+  turn.state.rebuildings.erase(id);
+  turn.state.must_schedule = true;
+  // If the job is stopping, no member is left to stop.
+  Job* const job = turn.state.FindJob(id);
+  if (job == nullptr || job->state != v1::JOB_STATE_QUEUED ||
+      job->ending.has_value() || !job->cancel_reason.has_value()) {
+    return;
   }
-  // Otherwise the queue advances once the end is durable.
-  if (!has_ended) AdvanceQueue(turn);
+  DecideEnd(turn, *job,
+            {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+             absl::StrCat("cancelled: ", *job->cancel_reason)});
 }
 
-void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
-           int64_t generation, uint64_t formed_by) {
-  if (turn.state.rebuilding.has_value()) {
-    ReleaseReporters(turn, worker.name,
+// Begins anew if an older generation of the same job is being rebuilt.
+Rebuilding& Begin(Turn& turn, const Worker& worker, const HeldJob& held,
+                  int64_t generation, uint64_t formed_by) {
+  Rebuilding begun;
+  if (const auto before = turn.state.rebuildings.find(held.job_id);
+      before != turn.state.rebuildings.end()) {
+    ReleaseReporters(turn, before->second, worker.name,
                      absl::StrCat("a member reported a newer generation than ",
-                                  turn.state.rebuilding->generation));
+                                  before->second.generation));
+    begun.is_creating = before->second.is_creating;
   }
-  turn.state.kept_events.clear();
-  Suspend(turn, worker.name);
-  const bool is_creating =
-      turn.state.rebuilding.has_value() && turn.state.rebuilding->is_creating;
-  turn.state.rebuilding = Rebuilding{};
-  Rebuilding& rebuilding = *turn.state.rebuilding;
-  rebuilding.is_creating = is_creating;
-  rebuilding.generation = generation;
-  rebuilding.formed_by = formed_by;
-  rebuilding.job = held;
-  rebuilding.job_number = NumberOf(turn.state, held);
-  rebuilding.since = turn.now;
-  rebuilding.deadline = turn.now + turn.config.reattach_budget;
+  Suspend(turn, held.job_id, worker.name);
+  begun.generation = generation;
+  begun.formed_by = formed_by;
+  begun.job = held;
+  begun.job_number = NumberOf(turn.state, held);
+  begun.since = turn.now;
+  begun.deadline = turn.now + turn.config.reattach_budget;
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.rebuilding", worker.name,
             absl::StrCat("worker ", worker.name, " tells of generation ",
                          generation, " of job ", held.job_id, " with ",
                          held.world_size, " ranks", AndServers(held.servers),
                          ", which the journal does not know"));
+  return turn.state.rebuildings[held.job_id] = std::move(begun);
 }
 
-JobCreatedRecord CreatedRecord(const Turn& turn) {
-  const HeldJob& held = turn.state.rebuilding->job;
+JobCreatedRecord CreatedRecord(const Turn& turn, const Rebuilding& rebuilding) {
   JobCreatedRecord record;
-  record.number = turn.state.rebuilding->job_number;
-  record.id = held.job_id;
-  static_cast<JobTerms&>(record) = held;
+  record.number = rebuilding.job_number;
+  record.id = rebuilding.job.job_id;
+  static_cast<JobTerms&>(record) = rebuilding.job;
   record.time = turn.time;
   return record;
 }
 
+// May end `rebuilding`.
+void Continue(Turn& turn, Rebuilding& rebuilding) {
+  const Job* const job = turn.state.FindJob(rebuilding.job.job_id);
+  if (job != nullptr && IsEnded(job->state)) {
+    GiveUp(turn, rebuilding);
+    return;
+  }
+  if (job != nullptr) rebuilding.is_creating = false;
+  const bool is_ending = job != nullptr && job->ending.has_value();
+  if (is_ending || rebuilding.is_creating || rebuilding.is_recording) return;
+  const int count = ReporterCount(turn.state, rebuilding);
+  if (count < MemberCount(rebuilding.job) && !rebuilding.is_due) return;
+  if (count == 0) {
+    GiveUp(turn, rebuilding);
+    return;
+  }
+  if (!turn.state.journal_error.empty()) return;
+  if (job == nullptr) {
+    rebuilding.is_creating = true;
+    turn.Persist(CreatedRecord(turn, rebuilding));
+    return;
+  }
+  rebuilding.is_recording = true;
+  turn.Persist(RebuiltRecord(turn, rebuilding, *job));
+}
+
 }  // namespace
+
+bool ReportsAnotherJob(State& state, const Worker& worker,
+                       const HelloReceived& hello) {
+  return worker.state == v1::WORKER_STATE_DETACHED &&
+         MemberOf(state, worker) != nullptr && hello.held_job.has_value() &&
+         hello.held_job->job_id != worker.job_id &&
+         CanTakeOver(state, *hello.held_job, hello.generation);
+}
 
 bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
   if (!hello.held_job.has_value() || hello.generation == 0) return false;
   const HeldJob& held = *hello.held_job;
-  const Rebuilding* const rebuilding =
-      turn.state.rebuilding.has_value() ? &*turn.state.rebuilding : nullptr;
-  const bool is_same = rebuilding != nullptr &&
-                       rebuilding->generation == hello.generation &&
-                       rebuilding->formed_by == hello.formed_by &&
-                       rebuilding->job.job_id == held.job_id;
+  const auto known = turn.state.rebuildings.find(held.job_id);
+  Rebuilding* taken =
+      known == turn.state.rebuildings.end() ? nullptr : &known->second;
+  const bool is_same = taken != nullptr &&
+                       taken->generation == hello.generation &&
+                       taken->formed_by == hello.formed_by;
   if (!is_same) {
-    // A generation that is being recorded counts, unless the same job has a
-    // newer one.
     const bool is_newer =
-        rebuilding == nullptr ||
-        (hello.generation > rebuilding->generation &&
-         (rebuilding->job.job_id == held.job_id ||
-          (!rebuilding->is_recording && !rebuilding->is_creating)));
+        taken == nullptr || hello.generation > taken->generation;
     if (!is_newer || !CanTakeOver(turn.state, held, hello.generation)) {
       return false;
     }
-    Begin(turn, worker, held, hello.generation, hello.formed_by);
+    taken = &Begin(turn, worker, held, hello.generation, hello.formed_by);
   }
-  Rebuilding& taken = *turn.state.rebuilding;
-  const Worker* const holder = ReporterOf(turn.state, held.rank);
-  if (held.world_size != taken.job.world_size ||
-      held.servers != taken.job.servers ||
+  const Worker* const holder = ReporterOf(turn.state, *taken, held.rank);
+  if (held.world_size != taken->job.world_size ||
+      held.servers != taken->job.servers ||
       worker.role != RoleOf(held, held.rank) ||
       (holder != nullptr && holder->name != worker.name)) {
     return false;
   }
-  taken.workers[held.rank] = worker.name;
+  taken->workers[held.rank] = worker.name;
   if (worker.state != v1::WORKER_STATE_DRAINING) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }
@@ -241,69 +264,53 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
 void ContinueRebuilding(Turn& turn) {
   // Where workers of a release that does not tell who formed their generation
   // report it, others may tell what that means.
-  if (!turn.state.rebuilding.has_value() || IsOutdated(turn.state)) return;
-  Rebuilding& rebuilding = *turn.state.rebuilding;
-  const Job* const job = turn.state.FindJob(rebuilding.job.job_id);
-  if (job != nullptr && IsEnded(job->state)) {
-    GiveUp(turn);
-    return;
+  if (IsOutdated(turn.state)) return;
+  std::map<std::string, Rebuilding, std::less<>>& all = turn.state.rebuildings;
+  for (auto it = all.begin(); it != all.end();) {
+    Continue(turn, (it++)->second);
   }
-  if (job != nullptr) rebuilding.is_creating = false;
-  const bool is_ending = job != nullptr && job->ending.has_value();
-  if (is_ending || rebuilding.is_creating || rebuilding.is_recording) return;
-  const int count = ReporterCount(turn.state);
-  if (count < MemberCount(rebuilding.job) && !rebuilding.is_due) return;
-  if (count == 0) {
-    GiveUp(turn);
-    return;
-  }
-  if (!turn.state.journal_error.empty()) return;
-  if (job == nullptr) {
-    rebuilding.is_creating = true;
-    turn.Persist(CreatedRecord(turn));
-    return;
-  }
-  rebuilding.is_recording = true;
-  turn.state.last_recorded_generation = rebuilding.generation;
-  turn.Persist(RebuiltRecord(turn, *job));
 }
 
-void OnRebuildDeadline(Turn& turn) {
-  turn.state.rebuilding->deadline = MonotonicTime::InfiniteFuture();
-  turn.state.rebuilding->is_due = true;
-  ContinueRebuilding(turn);
+void OnRebuildDeadlines(Turn& turn) {
+  bool is_any_due = false;
+  for (auto& [id, rebuilding] : turn.state.rebuildings) {
+    if (rebuilding.deadline > turn.now) continue;
+    rebuilding.deadline = MonotonicTime::InfiniteFuture();
+    rebuilding.is_due = is_any_due = true;
+  }
+  if (is_any_due) ContinueRebuilding(turn);
 }
 
 bool OnRebuiltDurable(Turn& turn, const GenerationFormedRecord& record) {
-  if (!turn.state.rebuilding.has_value() ||
-      turn.state.rebuilding->generation != record.generation) {
+  const auto it = turn.state.rebuildings.find(record.job_id);
+  if (it == turn.state.rebuildings.end() ||
+      it->second.generation != record.generation) {
     return false;
   }
-  turn.state.rebuilding->is_recording = false;
+  it->second.is_recording = false;
   Job* const job = turn.state.FindJob(record.job_id);
   if (job != nullptr && !IsEnded(job->state) && !job->ending.has_value()) {
-    TakeOver(turn, *job, record);
+    TakeOver(turn, *job, it->second, record);
   }
   return true;
 }
 
 bool OnRebuiltNotDurable(Turn& turn, const JournalRecord& record) {
-  if (!turn.state.rebuilding.has_value()) return false;
-  Rebuilding& rebuilding = *turn.state.rebuilding;
+  const auto it = turn.state.rebuildings.find(JobIdOf(record));
+  if (it == turn.state.rebuildings.end()) return false;
   const auto* const formed = std::get_if<GenerationFormedRecord>(&record);
-  const bool is_creation = std::holds_alternative<JobCreatedRecord>(record) &&
-                           JobIdOf(record) == rebuilding.job.job_id;
+  const bool is_creation = std::holds_alternative<JobCreatedRecord>(record);
   if (!is_creation &&
-      (formed == nullptr || formed->generation != rebuilding.generation)) {
+      (formed == nullptr || formed->generation != it->second.generation)) {
     return false;
   }
-  rebuilding.is_creating = rebuilding.is_recording = false;
+  it->second.is_creating = it->second.is_recording = false;
   return true;
 }
 
 bool KeepForLater(Turn& turn, const Worker& worker, const EventBody& body) {
-  State& state = turn.state;
-  if (!state.rebuilding.has_value() || !IsReporter(*state.rebuilding, worker)) {
+  const auto it = turn.state.rebuildings.find(worker.job_id);
+  if (it == turn.state.rebuildings.end() || !IsReporter(it->second, worker)) {
     return false;
   }
   const bool is_kept = std::holds_alternative<PreparedReceived>(body) ||
@@ -312,16 +319,17 @@ bool KeepForLater(Turn& turn, const Worker& worker, const EventBody& body) {
                        std::holds_alternative<FinishedReceived>(body) ||
                        std::holds_alternative<FailedReceived>(body);
   if (!is_kept) return false;
-  const auto members = static_cast<size_t>(MemberCount(state.rebuilding->job));
-  if (state.kept_events.size() < kMaxKeptPerRank * members) {
-    state.kept_events.push_back(body);
+  Rebuilding& rebuilding = it->second;
+  const auto members = static_cast<size_t>(MemberCount(rebuilding.job));
+  if (rebuilding.kept_events.size() < kMaxKeptPerRank * members) {
+    rebuilding.kept_events.push_back(body);
   }
   return true;
 }
 
 std::optional<EventBody> TakeKept(Turn& turn) {
   std::deque<EventBody>& kept = turn.state.kept_events;
-  if (turn.state.rebuilding.has_value() || kept.empty()) return std::nullopt;
+  if (kept.empty()) return std::nullopt;
   EventBody next = std::move(kept.front());
   kept.pop_front();
   return next;

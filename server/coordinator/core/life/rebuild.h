@@ -7,7 +7,7 @@
 // The job is taken over once every rank has reported, or when
 // Config::reattach_budget is over, with the ranks that have reported by then;
 // the others are lost. Until then no other job begins, and members' messages
-// are kept. Nothing is decided before the records are durable: while the
+// are kept. Several jobs may be rebuilt at the same time. Nothing is decided before the records are durable: while the
 // journal fails, everything waits.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REBUILD_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REBUILD_H_
@@ -19,12 +19,18 @@
 
 namespace ringmaster::coordinator {
 
+// Returns true if `worker`, which is known as a member of a job from the journal,
+// reports a generation of another job that is to be taken over: it is no member of
+// the first any more.
+[[nodiscard]] bool ReportsAnotherJob(State& state, const Worker& worker,
+                                     const HelloReceived& hello);
+
 // Returns true if `hello` of `worker`, which is in the pool, reports a
 // generation that is to be taken over: the worker keeps it then, and
 // ContinueRebuilding is to follow. Returns false if the job is known in that
-// generation, is another by the same id, has ended or is running (its members
-// had their time to attach again), if another job has members, or if newer
-// generations are known.
+// generation or a newer one, is another by the same id, has ended or is running
+// (its members had their time to attach again), or if the journal knew later
+// generations when the coordinator began.
 [[nodiscard]] bool TakeReport(Turn& turn, Worker& worker,
                               const HelloReceived& hello);
 
@@ -32,8 +38,8 @@ namespace ringmaster::coordinator {
 // time.
 void ContinueRebuilding(Turn& turn);
 
-// The time to report is over.
-void OnRebuildDeadline(Turn& turn);
+// Where the time to report is over, goes on with those who have.
+void OnRebuildDeadlines(Turn& turn);
 
 // If the record, which is durable, is that of the generation to be taken over,
 // takes it over, unless its job has ended meanwhile, and returns true.
@@ -49,8 +55,8 @@ void OnRebuildDeadline(Turn& turn);
 [[nodiscard]] bool KeepForLater(Turn& turn, const Worker& worker,
                                 const EventBody& body);
 
-// Returns the next kept event, in order, if the job has been taken over (or
-// given up).
+// Returns the next event that was kept for a job which has been taken over since,
+// in order.
 [[nodiscard]] std::optional<EventBody> TakeKept(Turn& turn);
 
 }  // namespace ringmaster::coordinator

@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/recovery.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
@@ -19,6 +21,7 @@
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -86,13 +89,13 @@ struct FoldVisitor {
   absl::Status operator()(const GenerationFormedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
-    if (record.generation <= state.last_generation || record.members.empty()) {
+    // Jobs that are rebuilt side by side may be recorded in any order.
+    if (record.generation <= job->generation || record.members.empty()) {
       return absl::DataLossError(absl::StrCat(
           "generation ", record.generation, " of ", record.members.size(),
-          " members comes after generation ", state.last_generation));
+          " members comes after generation ", job->generation));
     }
-    state.last_generation = record.generation;
-    state.last_recorded_generation = record.generation;
+    state.last_generation = std::max(state.last_generation, record.generation);
     NoteFormed(state, record.generation, record.formed_by);
     job->state = v1::JOB_STATE_PREPARING;
     if (job->generation == 0) job->first_generation = record.generation;
@@ -198,8 +201,27 @@ struct FoldVisitor {
   }
 };
 
+// `member` of `job` is in a later generation of another job by now, so it was
+// released, or lost, and that was not recorded: the job re-forms without it.
+void LoseToOther(Job& job, Member& member) {
+  member.is_lost = true;
+  if (job.state == v1::JOB_STATE_HALTING) return;
+  job.state = v1::JOB_STATE_HALTING;
+  job.halt_intent = HaltIntent::kReform;
+  job.verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Sv(NameOf(member.identity.role)), " ",
+                   member.identity.worker, " is in another job by now"),
+      absl::UnixEpoch());
+}
+
+// Later generations come first: a worker is in one only.
 void Resume(State& state, Job& job) {
-  state.active_job = job.number;
+  for (Member& member : job.members) {
+    if (!member.is_lost && state.FindWorker(member.identity.worker) != nullptr)
+      LoseToOther(job, member);
+  }
+  state.active_jobs.insert(job.number);
   if (job.state != v1::JOB_STATE_HALTING) {
     job.state = job.cancel_reason.has_value() ? v1::JOB_STATE_STOPPING
                                               : v1::JOB_STATE_RUNNING;
@@ -219,6 +241,20 @@ void Resume(State& state, Job& job) {
     Worker worker = DetachedWorker(member.identity, job);
     worker.join_order = ++state.last_join_order;
     state.workers.emplace(worker.name, std::move(worker));
+  }
+}
+
+void BeginRecovered(Turn& turn, Job& job) {
+  job.last_progress = turn.now;
+  job.reattach_deadline = turn.now + turn.config.reattach_budget;
+  if (job.state == v1::JOB_STATE_STOPPING) {
+    job.stop_deadline = job.reattach_deadline + StopPatience(job, turn.config);
+  }
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.recovered", job, "", job.message);
+  if (job.state == v1::JOB_STATE_HALTING) {
+    job.halt_deadline = job.reattach_deadline;
+    ResolveHalt(turn, job);
   }
 }
 
@@ -246,15 +282,14 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
     }
   }
   PruneEndedJobs(state, config.max_ended_jobs);
+  std::map<int64_t, Job*, std::greater<>> begun;
   for (auto& [number, job] : state.jobs) {
-    if (IsEnded(job.state) || job.generation == 0) continue;
-    if (state.active_job != 0) {
-      return Contradiction(absl::StrCat("journal: jobs ", state.ActiveJob()->id,
-                                        " and ", job.id,
-                                        " both ran at its end"));
+    if (!IsEnded(job.state) && job.generation != 0) {
+      begun.emplace(job.generation, &job);
     }
-    Resume(state, job);
   }
+  for (const auto& [generation, job] : begun) Resume(state, *job);
+  state.recovered_generation = state.last_generation;
   return state;
 }
 
@@ -265,23 +300,8 @@ void BeginRecovered(Turn& turn) {
   BeginQuarantines(turn);
   // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
-  Job* const job = turn.state.ActiveJob();
-  if (job == nullptr) {
-    AdvanceQueue(turn);
-    return;
-  }
-  job->last_progress = turn.now;
-  job->reattach_deadline = turn.now + turn.config.reattach_budget;
-  if (job->state == v1::JOB_STATE_STOPPING) {
-    job->stop_deadline =
-        job->reattach_deadline + StopPatience(*job, turn.config);
-  }
-  turn.Touch(*job);
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.recovered", *job, "", job->message);
-  if (job->state == v1::JOB_STATE_HALTING) {
-    job->halt_deadline = job->reattach_deadline;
-    ResolveHalt(turn, *job);
-  }
+  for (Job* const job : turn.state.ActiveJobs()) BeginRecovered(turn, *job);
+  Schedule(turn);
 }
 
 }  // namespace ringmaster::coordinator

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "common/status/exit_code.h"
@@ -115,9 +116,27 @@ TEST(RecoveryTest, ContradictionsAreDataLossAndName) {
               HasSubstr("never created"));
   EXPECT_THAT(FoldError({CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}}),
               HasSubstr("never created"));
-  EXPECT_THAT(
-      FoldError({Created(1), Created(2), Formed(1, "j-1"), Formed(2, "j-2")}),
-      HasSubstr("jobs j-1 and j-2 both ran"));
+}
+
+TEST(RecoveryTest, AWorkerIsInItsLatestGeneration) {
+  const absl::StatusOr<State> state = Fold(
+      {Created(1), Created(2), Formed(1, "j-1"), Formed(2, "j-2")}, Config());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->workers.begin()->second.job_id, "j-2");
+  EXPECT_EQ(state->jobs.at(1).state, v1::JOB_STATE_HALTING);
+  EXPECT_TRUE(state->jobs.at(1).members[0].is_lost);
+  EXPECT_EQ(state->jobs.at(2).state, v1::JOB_STATE_RUNNING);
+}
+
+TEST(RecoveryTest, JobsThatRanSideBySideGoOn) {
+  GenerationFormedRecord other = Formed(2, "j-2");
+  other.members[0].worker = "other";
+  const absl::StatusOr<State> state = Fold(
+      {Created(1), Created(2), Created(3), Formed(1, "j-1"), other}, Config());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->active_jobs, (std::set<int64_t>{1, 2}));
+  EXPECT_EQ(state->jobs.at(1).state, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(state->jobs.at(3).state, v1::JOB_STATE_QUEUED);
 }
 
 }  // namespace

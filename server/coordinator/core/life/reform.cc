@@ -17,6 +17,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/own_failure.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -343,7 +344,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                           ? static_cast<int>(members.size())
                           : StayingCount(turn.state, job, wanted.role);
   std::vector<const Worker*> joining =
-      PackedIdleWorkers(turn.state, wanted.hosts, wanted.role);
+      PackedIdleWorkers(turn.state, job, wanted.hosts, wanted.role);
   joining.resize(std::min(
       joining.size(), static_cast<size_t>(std::max(0, wanted.most - counted))));
   return OrderRanks(
@@ -358,7 +359,8 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
   const bool is_done = point.resume_step >= job.total_steps;
   std::vector<const Worker*> members = NextMembers(
       turn, job,
-      {v1::ROLE_WORKER, is_done ? LeastWorkers(job, point) : job.max_workers,
+      {v1::ROLE_WORKER,
+       is_done ? LeastWorkers(job, point) : MostWorkers(turn.state, job),
        HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER), leavers_count});
   const std::vector<const Worker*> servers = NextMembers(
       turn, job,
@@ -376,10 +378,10 @@ bool IsEnoughNow(Turn& turn, Job& job, const ResumePoint& point) {
   // A worker that leaves trains until then.
   const Present present = {
       AliveCount(job, v1::ROLE_WORKER) +
-          IdleCount(turn.state,
+          IdleCount(turn.state, job,
                     HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER)),
       StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
-          IdleCount(turn.state,
+          IdleCount(turn.state, job,
                     HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER),
                     v1::ROLE_PARAMETER_SERVER)};
   if (IsEnough(job, point, present)) return true;

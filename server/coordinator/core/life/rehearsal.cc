@@ -22,10 +22,14 @@ bool Rehearses(const Job& job, const Worker& worker) {
          job.sharding.shards == 0;
 }
 
+bool IsFor(const Job& job, const Worker& worker) {
+  return worker.rehearsal.has_value() && worker.rehearsal->job_id == job.id;
+}
+
 void SetDeadline(const State& state, Job& job) {
   job.rehearsal_deadline = MonotonicTime::InfiniteFuture();
   for (const auto& [name, worker] : state.workers) {
-    if (!worker.rehearsal.has_value() || worker.rehearsal->is_ready) continue;
+    if (!IsFor(job, worker) || worker.rehearsal->is_ready) continue;
     job.rehearsal_deadline =
         std::min(job.rehearsal_deadline, worker.rehearsal->deadline);
   }
@@ -128,7 +132,7 @@ bool Rehearse(Turn& turn, Job& job, const std::vector<const Worker*>& joining) {
     SendAssignment place = PlaceOf(job, joining, i);
     place.generation = ++turn.state.last_generation;
     worker.rehearsal = Rehearsal{place.generation, /*is_ready=*/false,
-                                 turn.now + turn.config.progress_cap};
+                                 turn.now + turn.config.progress_cap, job.id};
     turn.Do(std::move(place));
     turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.rehearses", job, worker.name,
               absl::StrCat("worker ", worker.name,
@@ -167,7 +171,7 @@ void OnRehearsalFailed(Turn& turn, Job& job, Worker& worker,
 void OnRehearsalDeadline(Turn& turn, Job& job) {
   std::vector<std::string> late;
   for (const auto& [name, worker] : turn.state.workers) {
-    if (worker.rehearsal.has_value() && !worker.rehearsal->is_ready &&
+    if (IsFor(job, worker) && !worker.rehearsal->is_ready &&
         worker.rehearsal->deadline <= turn.now) {
       late.push_back(name);
     }
@@ -185,7 +189,7 @@ void OnRehearsalDeadline(Turn& turn, Job& job) {
 
 void EndRehearsals(Turn& turn, const Job& job) {
   for (auto& [name, worker] : turn.state.workers) {
-    if (!worker.rehearsal.has_value()) continue;
+    if (!IsFor(job, worker)) continue;
     LetGo(turn, worker, absl::StrCat("job ", job.id, " has ended"));
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/state/formed.h"
@@ -10,8 +11,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// The members of the active job, not lost, and those of them that are silent: a
-// worker that lives sends nearly two beats in half a lease.
+// The members of the jobs that train, not lost, and those of them that are silent:
+// a worker that lives sends nearly two beats in half a lease.
 struct Members {
   size_t all = 0;
   size_t silent = 0;
@@ -29,16 +30,19 @@ bool IsSilent(const Turn& turn, const Worker& worker) {
          LastSign(turn.state, worker) + turn.config.lease / 2 <= turn.now;
 }
 
-Members Count(const Turn& turn, const Job& job) {
+Members Count(const Turn& turn, const std::vector<Job*>& jobs) {
   Members members;
   std::set<std::string_view> hosts;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    ++members.all;
-    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
-    if (worker != nullptr && !IsSilent(turn, *worker)) continue;
-    ++members.silent;
-    hosts.insert(member.identity.host_key);
+  for (const Job* const job : jobs) {
+    for (const Member& member : job->members) {
+      if (member.is_lost) continue;
+      ++members.all;
+      const Worker* const worker =
+          turn.state.FindWorker(member.identity.worker);
+      if (worker != nullptr && !IsSilent(turn, *worker)) continue;
+      ++members.silent;
+      hosts.insert(member.identity.host_key);
+    }
   }
   members.silent_hosts = hosts.size();
   return members;
@@ -69,24 +73,31 @@ void Detach(Turn& turn, Job& job, Worker& worker) {
                          " is no longer connected, and is waited for"));
 }
 
-// A job whose members would be waited for.
-Job* JobThatTrains(Turn& turn) {
-  Job* const job = turn.state.ActiveJob();
-  return job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
-                 !job->ending.has_value() && !job->cancel_reason.has_value() &&
-                 !IsOutdated(turn.state)
-             ? job
-             : nullptr;
+// Returns true if the members of `job` would be waited for.
+bool Trains(const Turn& turn, const Job& job) {
+  return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
+         !job.cancel_reason.has_value() && !IsOutdated(turn.state);
+}
+
+std::vector<Job*> JobsThatTrain(Turn& turn) {
+  std::vector<Job*> jobs = turn.state.ActiveJobs();
+  std::erase_if(jobs, [&turn](const Job* job) { return !Trains(turn, *job); });
+  return jobs;
+}
+
+// The job that trains and of which `worker` is a member, or null.
+Job* TrainingJobOf(Turn& turn, const Worker& worker) {
+  if (MemberOf(turn.state, worker) == nullptr) return nullptr;
+  Job* const job = turn.state.JobOf(worker);
+  return Trains(turn, *job) ? job : nullptr;
 }
 
 }  // namespace
 
 MonotonicTime LastSign(const State& state, const Worker& worker) {
-  const Job* const job = state.ActiveJob();
-  if (job == nullptr || worker.generation != job->generation ||
-      MemberOf(state, worker) == nullptr) {
-    return worker.last_heard;
-  }
+  if (MemberOf(state, worker) == nullptr) return worker.last_heard;
+  const Job* const job = state.JobOf(worker);
+  if (worker.generation != job->generation) return worker.last_heard;
   return std::max(
       worker.last_heard,
       job->life.ProvenAt(job->generation).value_or(worker.last_heard));
@@ -94,20 +105,22 @@ MonotonicTime LastSign(const State& state, const Worker& worker) {
 
 bool IsCommonSilence(Turn& turn) {
   std::optional<CommonSilence>& silence = turn.state.common_silence;
-  Job* const job = JobThatTrains(turn);
-  if (job == nullptr) {
+  const std::vector<Job*> jobs = JobsThatTrain(turn);
+  if (jobs.empty()) {
     silence.reset();
     return false;
   }
-  const Members members = Count(turn, *job);
+  const Members members = Count(turn, jobs);
   if (!silence.has_value()) {
     if (!members.AreMostlySilent()) return false;
     silence = {turn.now, turn.now + turn.config.reattach_budget};
-    turn.Emit(
-        v1::EVENT_SEVERITY_WARNING, "coordinator.hears_nobody", *job, "",
-        absl::StrCat("nothing heard of ", members.silent, " of ", members.all,
-                     " members at the same time: it may be the coordinator "
-                     "that is cut off, so they are waited for"));
+    for (const Job* const job : jobs) {
+      turn.Emit(
+          v1::EVENT_SEVERITY_WARNING, "coordinator.hears_nobody", *job, "",
+          absl::StrCat("nothing heard of ", members.silent, " of ", members.all,
+                       " members at the same time: it may be the coordinator "
+                       "that is cut off, so they are waited for"));
+    }
   }
   if (!IsAnybodyHeard(turn)) {
     silence->until = turn.now + turn.config.reattach_budget;
@@ -116,7 +129,7 @@ bool IsCommonSilence(Turn& turn) {
     silence.reset();
     return false;
   }
-  HoldProgress(turn, *job);
+  for (Job* const job : jobs) HoldProgress(turn, *job);
   // Streams that were cut end when what was held up comes through.
   turn.state.forgiving_until = turn.now + turn.config.reattach_budget;
   return true;
@@ -128,8 +141,8 @@ void NoteStall(Turn& turn, absl::Duration delay) {
 }
 
 bool DetachInSilence(Turn& turn, Worker& worker) {
-  Job* const job = JobThatTrains(turn);
-  if (job == nullptr || MemberOf(turn.state, worker) == nullptr) return false;
+  Job* const job = TrainingJobOf(turn, worker);
+  if (job == nullptr) return false;
   if (turn.state.forgiving_until <= turn.now) return false;
   job->reattach_deadline = turn.now + turn.config.reattach_budget;
   job->message = "waits for its members to attach again";
@@ -139,8 +152,8 @@ bool DetachInSilence(Turn& turn, Worker& worker) {
 }
 
 bool DetachCutOff(Turn& turn, Worker& worker) {
-  Job* const job = JobThatTrains(turn);
-  if (job == nullptr || MemberOf(turn.state, worker) == nullptr) return false;
+  Job* const job = TrainingJobOf(turn, worker);
+  if (job == nullptr) return false;
   const MonotonicTime lease_end =
       LastSign(turn.state, worker) + turn.config.lease;
   // By itself, its lease is over: only the steps of its peers keep it.

@@ -14,6 +14,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
@@ -33,8 +34,9 @@ MemberIdentity UnknownIdentity(int rank, v1::Role role) {
 }
 
 // The worker that is `identity`, if it is still as it reported.
-Worker* WorkerOf(State& state, const MemberIdentity& identity) {
-  Worker* const worker = ReporterOf(state, identity.rank);
+Worker* WorkerOf(State& state, const Rebuilding& rebuilding,
+                 const MemberIdentity& identity) {
+  Worker* const worker = ReporterOf(state, rebuilding, identity.rank);
   return worker != nullptr && worker->name == identity.worker &&
                  worker->incarnation == identity.incarnation
              ? worker
@@ -42,7 +44,7 @@ Worker* WorkerOf(State& state, const MemberIdentity& identity) {
 }
 
 // Binds the members that are there to the job; returns the ranks of the others.
-std::vector<int> Seat(Turn& turn, Job& job,
+std::vector<int> Seat(Turn& turn, Job& job, const Rebuilding& rebuilding,
                       const GenerationFormedRecord& record) {
   std::vector<int> missing;
   job.members.clear();
@@ -51,7 +53,8 @@ std::vector<int> Seat(Turn& turn, Job& job,
     member.identity = identity;
     member.since = record.generation;
     member.step = job.resume_step;
-    if (const Worker* const worker = WorkerOf(turn.state, identity)) {
+    if (const Worker* const worker =
+            WorkerOf(turn.state, rebuilding, identity)) {
       if (identity.role == v1::ROLE_WORKER) {
         member.step = std::max(member.step, worker->step);
         job.best_step = std::max(job.best_step, member.step);
@@ -81,10 +84,12 @@ std::string SeatsText(const Job& job, const std::vector<int>& missing) {
 }
 
 // Releases workers whose rank is not in the record: they reported too late.
-void ReleaseLate(Turn& turn, const Job& job) {
+void ReleaseLate(Turn& turn, const Job& job, const Rebuilding& rebuilding) {
   for (const Member& member : job.members) {
-    Worker* const worker = ReporterOf(turn.state, member.identity.rank);
-    if (worker != nullptr && WorkerOf(turn.state, member.identity) == nullptr) {
+    Worker* const worker =
+        ReporterOf(turn.state, rebuilding, member.identity.rank);
+    if (worker != nullptr &&
+        WorkerOf(turn.state, rebuilding, member.identity) == nullptr) {
       Release(turn, *worker, v1::JOB_STATE_FAILED,
               absl::StrCat("generation ", job.generation,
                            " is over for worker ", worker->name));
@@ -119,8 +124,7 @@ bool IsReporter(const Rebuilding& rebuilding, const Worker& worker) {
          worker.generation == rebuilding.generation;
 }
 
-Worker* ReporterOf(State& state, int rank) {
-  const Rebuilding& rebuilding = *state.rebuilding;
+Worker* ReporterOf(State& state, const Rebuilding& rebuilding, int rank) {
   const auto it = rebuilding.workers.find(rank);
   if (it == rebuilding.workers.end()) return nullptr;
   Worker* const worker = state.FindWorker(it->second);
@@ -130,8 +134,8 @@ Worker* ReporterOf(State& state, int rank) {
              : nullptr;
 }
 
-GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
-  const Rebuilding& rebuilding = *turn.state.rebuilding;
+GenerationFormedRecord RebuiltRecord(Turn& turn, const Rebuilding& rebuilding,
+                                     const Job& job) {
   GenerationFormedRecord record;
   record.generation = rebuilding.generation;
   record.formed_by = rebuilding.formed_by;
@@ -145,7 +149,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   record.placements = rebuilding.job.placements;
   std::map<std::pair<std::string, v1::Role>, int> on_host;
   for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
-    const Worker* const worker = ReporterOf(turn.state, rank);
+    const Worker* const worker = ReporterOf(turn.state, rebuilding, rank);
     const v1::Role role = RoleOf(rebuilding.job, rank);
     MemberIdentity identity =
         worker == nullptr ? UnknownIdentity(rank, role) : IdentityOf(*worker);
@@ -158,7 +162,8 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   return record;
 }
 
-void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
+void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
+              const GenerationFormedRecord& record) {
   const int64_t known = job.generation;
   Account(job, turn.now);
   job.generation = record.generation;
@@ -173,15 +178,15 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   // the members have applied.
   job.best_step = record.resume_step;
   if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
-  const std::vector<int> missing = Seat(turn, job, record);
+  const std::vector<int> missing = Seat(turn, job, rebuilding, record);
   job.placements = PlacementsOf(job, record);
-  ReleaseLate(turn, job);
+  ReleaseLate(turn, job, rebuilding);
   job.state = v1::JOB_STATE_RUNNING;
   job.is_assigned = job.is_recovered = job.has_trained = true;
   job.told_generation = job.generation;
   job.waits_for_journal = false;
   job.last_progress = turn.now;
-  turn.state.active_job = job.number;
+  turn.state.active_jobs.insert(job.number);
   job.message = absl::StrCat(
       "rebuilt from what its workers tell: ", SeatsText(job, missing), "; ",
       known == 0 ? std::string("the journal knew of no generation of it")
@@ -189,11 +194,14 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.rebuilt", job, "", job.message);
   if (job.cancel_reason.has_value()) StopMembers(turn, job);
-  const MonotonicTime since = turn.state.rebuilding->since;
-  turn.state.rebuilding.reset();
+  const MonotonicTime since = rebuilding.since;
+  for (EventBody& kept : rebuilding.kept_events) {
+    turn.state.kept_events.push_back(std::move(kept));
+  }
+  turn.state.rebuildings.erase(job.id);
   LoseMissing(turn, job, missing, since);
   // Workers may have asked to join or leave before.
-  TryGather(turn);
+  Schedule(turn);
 }
 
 }  // namespace ringmaster::coordinator

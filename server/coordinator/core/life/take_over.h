@@ -15,16 +15,19 @@ namespace ringmaster::coordinator {
 
 // The worker that reported `rank` of what is being rebuilt and is still there,
 // or null.
-[[nodiscard]] Worker* ReporterOf(State& state, int rank);
+[[nodiscard]] Worker* ReporterOf(State& state, const Rebuilding& rebuilding,
+                                 int rank);
 
 // Returns the record of the generation that is being rebuilt; `job` is as the
 // journal knows it. Ranks without a reporter have no worker.
-[[nodiscard]] GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job);
+[[nodiscard]] GenerationFormedRecord RebuiltRecord(Turn& turn,
+                                                   const Rebuilding& rebuilding,
+                                                   const Job& job);
 
-// Makes `job` the active one in the generation of `record`, which is durable.
-// Workers that reported too late are released; missing ranks are lost. Ends the
-// rebuilding.
-void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record);
+// Makes `job` active in the generation of `record`, which is durable. Workers that
+// reported too late are released; missing ranks are lost. Ends `rebuilding`.
+void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
+              const GenerationFormedRecord& record);
 
 }  // namespace ringmaster::coordinator
 

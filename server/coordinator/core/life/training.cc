@@ -105,7 +105,7 @@ bool LacksLastCheckpoint(const Job& job) {
 void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   Member* const member = MemberIn(turn.state, worker, beat.generation);
   if (member == nullptr) return;
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   NoteSigns(turn, job, worker, *member, beat);
   worker.phase = beat.phase;
   worker.collective_sequence = beat.collective_sequence;
@@ -130,7 +130,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
                  const SuspicionReceived& suspicion) {
   Member* const member = MemberIn(turn.state, worker, suspicion.generation);
   if (member == nullptr) return;
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   const int rank = member->identity.rank;
   const int peer = suspicion.peer_rank;
   if (!IsTraining(job)) return;  // A halt is the answer already.
@@ -181,7 +181,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
 void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   Member* const member = MemberIn(turn.state, worker, finished.generation);
   if (member == nullptr) return;
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   // Also if another rank has failed meanwhile: the measurements are kept.
   TakeBench(job, member->identity.rank, finished.bench);
   TakeRankFigures(*member, finished.rank_figures);
@@ -237,15 +237,16 @@ void CheckFinished(Turn& turn, Job& job) {
 
 void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {
   if (IsRehearsal(worker, failed.generation)) {
-    OnRehearsalFailed(turn, *turn.state.ActiveJob(), worker, failed);
+    OnRehearsalFailed(turn, *turn.state.FindJob(worker.rehearsal->job_id),
+                      worker, failed);
     return;
   }
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr || failed.generation != worker.generation ||
-      turn.state.ActiveJob()->ending.has_value()) {
+      turn.state.JobOf(worker)->ending.has_value()) {
     return;
   }
-  Job& job = *turn.state.ActiveJob();
+  Job& job = *turn.state.JobOf(worker);
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
   if (failed.generation < member->since) return;  // It rehearsed.
   if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member) &&

@@ -43,16 +43,141 @@ int NaturalCompare(std::string_view a, std::string_view b) {
   return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
 }
 
-bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
-                 v1::Role role) {
-  if (worker.role != role || !IsIdle(worker)) return false;
-  const HostQuarantine* const quarantine = state.QuarantineOf(worker.host_key);
+// Idle workers that other jobs are to have.
+using Taken = std::set<const Worker*>;
+
+// A job's view of the idle workers of one role.
+struct Pool {
+  const State& state;
+  const Job& job;
+  v1::Role role;
+  Taken taken = {};
+};
+
+bool IsAvailable(const Pool& pool, const Worker& worker, Hosts hosts) {
+  const auto& [state, job, role, taken] = pool;
+  if (worker.role != role || !IsIdle(worker) || taken.contains(&worker) ||
+      IsOfAnother(job, worker)) {
+    return false;
+  }
+  const HostQuarantine* const quarantine =
+      state.QuarantineOf(job, worker.host_key);
   const bool is_taken =
       quarantine == nullptr || (hosts == Hosts::kAll && !quarantine->is_unfit);
   const bool prepares =
       worker.rehearsal.has_value() && !worker.rehearsal->is_ready;
   if (hosts == Hosts::kReady && prepares) return false;
-  return is_taken && BadLinkOf(state, worker) == nullptr;
+  return is_taken && BadLinkOf(state, job, worker) == nullptr;
+}
+
+int CountIn(const Pool& pool, Hosts hosts) {
+  return static_cast<int>(
+      std::count_if(pool.state.workers.begin(), pool.state.workers.end(),
+                    [&](const auto& entry) {
+                      return IsAvailable(pool, entry.second, hosts);
+                    }));
+}
+
+Hosts HostsIn(const Pool& pool, int needed) {
+  for (const Hosts hosts : {Hosts::kReady, Hosts::kSound}) {
+    if (CountIn(pool, hosts) >= needed) return hosts;
+  }
+  return Hosts::kAll;
+}
+
+std::vector<const Worker*> PackedIn(const Pool& pool, Hosts hosts) {
+  std::vector<const Worker*> idle;
+  std::map<std::string_view, uint64_t> first_join;
+  for (const auto& [name, worker] : pool.state.workers) {
+    if (!IsAvailable(pool, worker, hosts)) continue;
+    idle.push_back(&worker);
+    const auto [it, is_new] =
+        first_join.emplace(worker.host_key, worker.join_order);
+    if (!is_new) it->second = std::min(it->second, worker.join_order);
+  }
+  std::sort(idle.begin(), idle.end(), [&](const Worker* a, const Worker* b) {
+    const uint64_t a_host = first_join.at(a->host_key);
+    const uint64_t b_host = first_join.at(b->host_key);
+    return a_host != b_host ? a_host < b_host : NaturalLess(a->name, b->name);
+  });
+  return idle;
+}
+
+// The fewest and the most of that role that a job begins with.
+int LeastOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.min_workers : job.sharding.servers;
+}
+int MostOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+}
+
+// The classes of IsBefore.
+enum class Claim { kToGoOn, kToBegin, kReserved, kNone };
+
+Claim ClaimOf(const Job& job) {
+  switch (job.state) {
+    case v1::JOB_STATE_HALTING:
+      return Claim::kToGoOn;
+    case v1::JOB_STATE_GATHERING:
+      return IsNew(job) ? Claim::kToBegin : Claim::kToGoOn;
+    case v1::JOB_STATE_QUEUED:
+      return Claim::kReserved;
+    default:
+      return Claim::kNone;
+  }
+}
+
+// Returns how many idle workers of `pool`, which is its job's, are that job's.
+size_t ClaimedIn(const Pool& pool) {
+  const auto& [state, job, role, taken] = pool;
+  const int least = LeastOf(job, role);
+  int claimed = job.is_reserving ? least : 0;
+  switch (ClaimOf(job)) {
+    case Claim::kToGoOn:
+      claimed = LeastCount(job, role) - AliveCount(job, role);
+      break;
+    case Claim::kToBegin:
+      if (CountIn(pool, Hosts::kAll) >= least) claimed = MostOf(job, role);
+      break;
+    case Claim::kReserved:
+      break;
+    case Claim::kNone:
+      claimed = 0;
+      break;
+  }
+  return static_cast<size_t>(std::max(0, claimed));
+}
+
+// The jobs that come before `job` and may claim workers, in order.
+std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
+  std::vector<const Job*> claimants;
+  const auto add = [&](const Job& other) {
+    if (ClaimOf(other) != Claim::kNone && IsBefore(other, job)) {
+      claimants.push_back(&other);
+    }
+  };
+  for (const int64_t number : state.active_jobs) add(state.jobs.at(number));
+  if (const auto it = state.jobs.find(state.first_lacking);
+      it != state.jobs.end() && it->second.state == v1::JOB_STATE_QUEUED) {
+    add(it->second);
+  }
+  std::sort(claimants.begin(), claimants.end(),
+            [](const Job* a, const Job* b) { return IsBefore(*a, *b); });
+  return claimants;
+}
+
+Pool PoolOf(const State& state, const Job& job, v1::Role role) {
+  Taken taken;
+  for (const Job* const before : ClaimantsBefore(state, job)) {
+    const Pool pool{state, *before, role, taken};
+    const size_t claimed = ClaimedIn(pool);
+    if (claimed == 0) continue;
+    std::vector<const Worker*> workers =
+        PackedIn(pool, HostsIn(pool, LeastOf(*before, role)));
+    if (workers.size() > claimed) workers.resize(claimed);
+    taken.insert(workers.begin(), workers.end());
+  }
+  return {state, job, role, std::move(taken)};
 }
 
 using Order = std::vector<const Worker*>;
@@ -133,64 +258,82 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 bool IsIdle(const Worker& worker) {
   // A worker that keeps steps is free once it has said which.
   return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0 &&
-         (!worker.keeps_steps || worker.phase == v1::PHASE_HALTED);
+         (worker.keeps_steps_of.empty() || worker.phase == v1::PHASE_HALTED);
 }
 
-const Worker* BadLinkOf(const State& state, const Worker& worker) {
-  const Job* const job = state.ActiveJob();
-  if (job == nullptr) return nullptr;
+bool IsOfAnother(const Job& job, const Worker& worker) {
+  const bool keeps_others =
+      !worker.keeps_steps_of.empty() && worker.keeps_steps_of != job.id;
+  return keeps_others ||
+         (worker.rehearsal.has_value() && worker.rehearsal->job_id != job.id);
+}
+
+bool IsBefore(const Job& a, const Job& b) {
+  return std::pair(ClaimOf(a), a.number) < std::pair(ClaimOf(b), b.number);
+}
+
+const Worker* BadLinkOf(const State& state, const Job& job,
+                        const Worker& worker) {
   for (const std::string_view name :
-       job->links.BadPeersOf(worker.name, state.now)) {
+       job.links.BadPeersOf(worker.name, state.now)) {
     const Worker* const peer = state.FindWorker(name);
     if (peer == nullptr) continue;
     const bool is_before =
         IsIdle(*peer) && peer->join_order < worker.join_order;
-    if (peer->job_id == job->id || is_before) return peer;
+    if (peer->job_id == job.id || is_before) return peer;
   }
   return nullptr;
 }
 
-Hosts HostsFor(const State& state, int needed, v1::Role role) {
-  for (const Hosts hosts : {Hosts::kReady, Hosts::kSound}) {
-    if (IdleCount(state, hosts, role) >= needed) return hosts;
-  }
-  return Hosts::kAll;
+Hosts HostsFor(const State& state, const Job& job, int needed, v1::Role role) {
+  return HostsIn(PoolOf(state, job, role), needed);
 }
 
-int IdleCount(const State& state, Hosts hosts, v1::Role role) {
-  return static_cast<int>(std::count_if(
-      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-        return IsAvailable(state, entry.second, hosts, role);
-      }));
+int IdleCount(const State& state, const Job& job, Hosts hosts, v1::Role role) {
+  return CountIn(PoolOf(state, job, role), hosts);
 }
 
-std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts,
-                                             v1::Role role) {
-  std::vector<const Worker*> idle;
-  std::map<std::string_view, uint64_t> first_join;
-  for (const auto& [name, worker] : state.workers) {
-    if (!IsAvailable(state, worker, hosts, role)) continue;
-    idle.push_back(&worker);
-    const auto [it, is_new] =
-        first_join.emplace(worker.host_key, worker.join_order);
-    if (!is_new) it->second = std::min(it->second, worker.join_order);
-  }
-  std::sort(idle.begin(), idle.end(), [&](const Worker* a, const Worker* b) {
-    const uint64_t a_host = first_join.at(a->host_key);
-    const uint64_t b_host = first_join.at(b->host_key);
-    return a_host != b_host ? a_host < b_host : NaturalLess(a->name, b->name);
-  });
-  return idle;
+std::vector<const Worker*> PackedIdleWorkers(const State& state, const Job& job,
+                                             Hosts hosts, v1::Role role) {
+  return PackedIn(PoolOf(state, job, role), hosts);
 }
 
-MonotonicTime LastIdleJoin(const State& state, Hosts hosts, v1::Role role) {
+MonotonicTime LastIdleJoin(const State& state, const Job& job, Hosts hosts,
+                           v1::Role role) {
+  const Pool pool = PoolOf(state, job, role);
   MonotonicTime last;
   for (const auto& [name, worker] : state.workers) {
-    if (IsAvailable(state, worker, hosts, role)) {
+    if (IsAvailable(pool, worker, hosts)) {
       last = std::max(last, worker.joined_at);
     }
   }
   return last;
+}
+
+bool CanBegin(const State& state, const Job& job) {
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    const int least = LeastOf(job, role);
+    if (least > 0 && IdleCount(state, job, Hosts::kAll, role) < least) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool CouldBegin(const State& state, const Job& job) {
+  const auto count = [&](v1::Role role) {
+    return std::count_if(
+        state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+          const Worker& worker = entry.second;
+          const HostQuarantine* const quarantine =
+              state.QuarantineOf(job, worker.host_key);
+          return worker.role == role && worker.session != 0 &&
+                 worker.state != v1::WORKER_STATE_DRAINING &&
+                 (quarantine == nullptr || !quarantine->is_unfit);
+        });
+  };
+  return count(v1::ROLE_WORKER) >= job.min_workers &&
+         count(v1::ROLE_PARAMETER_SERVER) >= job.sharding.servers;
 }
 
 std::vector<const Worker*> OrderRanks(const std::vector<const Worker*>& members,

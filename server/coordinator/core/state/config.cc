@@ -120,6 +120,8 @@ absl::Status Config::Validate() const {
                                  "progress cap", progress_cap));
   RETURN_IF_ERROR(RequireAtLeast("--state_wait", state_wait, "nothing",
                                  absl::ZeroDuration()));
+  RETURN_IF_ERROR(RequireAtLeast("--overtake_time", overtake_time, "nothing",
+                                 absl::ZeroDuration()));
   RETURN_IF_ERROR(RequirePositive("stop budget", stop_budget));
   RETURN_IF_ERROR(RequirePositive("join settle", join_settle));
   RETURN_IF_ERROR(RequirePositive("quarantine window", quarantine_window));

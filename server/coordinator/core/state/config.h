@@ -19,7 +19,8 @@ inline constexpr int kIntegrityProtocol = 2;
 inline constexpr int kLeaveProtocol = 3;
 inline constexpr int kNewestProtocol = 3;
 
-// Every duration is > 0, but state_wait may be zero. A field may be changed
+// Every duration is > 0, but state_wait and overtake_time may be zero. A field may
+// be changed
 // after the derivation; call Validate then.
 struct Config {
   // Derives everything below from the failure budget: the time in which a dead
@@ -96,6 +97,9 @@ struct Config {
   // Members that were asked to stop are halted when none of them has made
   // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);
+  // The first job that lacks workers is overtaken by those behind it for this
+  // long; then idle workers are kept for it. Zero: it is never overtaken.
+  absl::Duration overtake_time = absl::Minutes(10);
   // Workers of the pool join a running job once no further one has joined the
   // pool for this long.
   absl::Duration join_settle = absl::Seconds(1);

@@ -23,10 +23,24 @@ std::string IncarnationText(uint64_t incarnation) {
 }
 
 void NoteFormed(State& state, int64_t generation, uint64_t formed_by) {
-  if (!state.formed.empty() && state.formed.back().formed_by == formed_by) {
-    state.formed.back().last = generation;
+  std::vector<FormedRange>& formed = state.formed;
+  if (formed.empty() || generation > formed.back().last) {
+    if (!formed.empty() && formed.back().formed_by == formed_by) {
+      formed.back().last = generation;
+    } else {
+      formed.push_back({generation, generation, formed_by});
+    }
+    return;
+  }
+  // A job that is rebuilt after another, with an older generation than that.
+  const auto next =
+      std::find_if(formed.begin(), formed.end(),
+                   [&](const FormedRange& r) { return generation <= r.last; });
+  if (generation >= next->first) return;
+  if (next->formed_by == formed_by) {
+    next->first = generation;
   } else {
-    state.formed.push_back({generation, generation, formed_by});
+    formed.insert(next, {generation, generation, formed_by});
   }
 }
 

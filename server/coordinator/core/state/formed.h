@@ -22,7 +22,7 @@ namespace ringmaster::coordinator {
 // "0000a1b2c3d4e5f6", as `ringctl -o json status` shows it in decimal.
 [[nodiscard]] std::string IncarnationText(uint64_t incarnation);
 
-// Notes that the coordinator `formed_by` formed `generation`, the newest.
+// Notes that the coordinator `formed_by` formed `generation`.
 void NoteFormed(State& state, int64_t generation, uint64_t formed_by);
 
 // What `state` knows of the generation that a worker is in.

@@ -70,19 +70,20 @@ std::set<std::string_view> LongOver(const std::vector<RecordDigest>& records,
                                     int max_ended_jobs) {
   std::set<std::string_view> over;
   std::string_view last_created;
-  std::string_view last_formed;
+  const RecordDigest* newest = nullptr;
   int ended = 0;
   for (auto it = records.rbegin(); it != records.rend(); ++it) {
     if (Is<JobEndedRecord>(*it) && ++ended > max_ended_jobs) {
       over.insert(it->job_id);
     } else if (Is<JobCreatedRecord>(*it) && last_created.empty()) {
       last_created = it->job_id;
-    } else if (Is<GenerationFormedRecord>(*it) && last_formed.empty()) {
-      last_formed = it->job_id;
+    } else if (Is<GenerationFormedRecord>(*it) &&
+               (newest == nullptr || it->generation > newest->generation)) {
+      newest = &*it;
     }
   }
   over.erase(last_created);
-  over.erase(last_formed);
+  if (newest != nullptr) over.erase(newest->job_id);
   return over;
 }
 

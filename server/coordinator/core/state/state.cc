@@ -124,13 +124,26 @@ Job* State::FindJob(std::string_view id) {
   return const_cast<Job*>(std::as_const(*this).FindJob(id));
 }
 
-const Job* State::ActiveJob() const {
-  const auto it = jobs.find(active_job);
-  return it == jobs.end() ? nullptr : &it->second;
+std::vector<const Job*> State::ActiveJobs() const {
+  std::vector<const Job*> active;
+  for (const int64_t number : active_jobs) active.push_back(&jobs.at(number));
+  return active;
 }
 
-Job* State::ActiveJob() {
-  return const_cast<Job*>(std::as_const(*this).ActiveJob());
+std::vector<Job*> State::ActiveJobs() {
+  std::vector<Job*> active;
+  for (const int64_t number : active_jobs) active.push_back(&jobs.at(number));
+  return active;
+}
+
+const Job* State::JobOf(const Worker& worker) const {
+  const Job* const job =
+      worker.job_id.empty() ? nullptr : FindJob(worker.job_id);
+  return job != nullptr && active_jobs.contains(job->number) ? job : nullptr;
+}
+
+Job* State::JobOf(const Worker& worker) {
+  return const_cast<Job*>(std::as_const(*this).JobOf(worker));
 }
 
 const Worker* State::FindWorker(std::string_view name) const {
@@ -143,17 +156,18 @@ Worker* State::FindWorker(std::string_view name) {
 }
 
 bool IsInForce(const State& state, const HostQuarantine& quarantine) {
-  const Job* const job = state.ActiveJob();
-  return quarantine.job_id.empty() ||
-         (job != nullptr && job->id == quarantine.job_id);
+  if (quarantine.job_id.empty()) return true;
+  const Job* const job = state.FindJob(quarantine.job_id);
+  return job != nullptr && state.active_jobs.contains(job->number);
 }
 
-const HostQuarantine* State::QuarantineOf(std::string_view host_key) const {
+const HostQuarantine* State::QuarantineOf(const Job& job,
+                                          std::string_view host_key) const {
   const HostQuarantine* found = nullptr;
   for (const HostQuarantine& quarantine : quarantines) {
-    if (quarantine.host_key != host_key || !IsInForce(*this, quarantine)) {
-      continue;
-    }
+    const bool is_of_job =
+        quarantine.job_id.empty() || quarantine.job_id == job.id;
+    if (quarantine.host_key != host_key || !is_of_job) continue;
     if (found == nullptr || quarantine.is_unfit) found = &quarantine;
   }
   return found;
@@ -170,7 +184,7 @@ Worker* State::FindSession(SessionId session) {
 
 int State::QueuePosition(const Job& job) const {
   if (job.state != v1::JOB_STATE_QUEUED) return 0;
-  int before = active_job == 0 ? 0 : 1;
+  int before = active_jobs.empty() ? 0 : 1;
   for (const auto& [number, other] : jobs) {
     if (number >= job.number) break;
     if (other.state == v1::JOB_STATE_QUEUED) ++before;

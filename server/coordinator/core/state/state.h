@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -38,6 +39,8 @@ struct Rehearsal {
   bool is_ready = false;
   // It has to be ready by then.
   MonotonicTime deadline;
+  // The job that it is to join.
+  std::string job_id = {};
 };
 
 // A worker of the pool: one with a session, or a member known from the journal
@@ -80,9 +83,9 @@ struct Worker {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
-  // It was given up and is back without a job, but keeps the active job's steps
-  // as of `generation`; see absence.h.
-  bool keeps_steps = false;
+  // It was given up by that job and is back without one, but keeps its steps as
+  // of `generation`; empty: it keeps none. See absence.h.
+  std::string keeps_steps_of = {};
   // Its stream ended after a silence in which its peers' steps prove that it
   // lived, so only its line to the coordinator is cut: DETACHED, and its lease
   // runs as before; see silence.h.
@@ -98,7 +101,7 @@ struct Worker {
   MonotonicTime leaves_by = MonotonicTime::InfiniteFuture();
   // It is to leave, and was told that nobody could take over from it yet.
   bool is_told_to_wait = false;
-  // Its rehearsal of the active job; only while the worker is IDLE or leaves.
+  // Its rehearsal of a job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
@@ -257,8 +260,8 @@ struct Job : JobTerms {
 
   // Rises with every end of a job; 0 before.
   uint64_t end_order = 0;
-  // The first number that was taken for a generation of this job; those from it
-  // to `generation` are of this job too, since only one job runs at a time.
+  // The first number that was taken for a generation of this job. Of those from
+  // it to `generation`, some may be other jobs'.
   int64_t first_generation = 0;
   // The generation's record is durable and its members have received their
   // assignments.
@@ -357,6 +360,10 @@ struct Job : JobTerms {
   int figures_rank = -1;
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
+  // Since when it has been the first of those that lack workers to begin, and
+  // whether idle workers are kept for it by now; see scheduler.h.
+  std::optional<MonotonicTime> first_since;
+  bool is_reserving = false;
   MonotonicTime last_progress;
   // Before this, no lack of progress needs to be looked at.
   MonotonicTime progress_check;
@@ -435,7 +442,7 @@ struct HostQuarantine {
   std::string reason;
   // The same as end_time, on the coordinator's own clock.
   MonotonicTime until;
-  // The job that leaves it out; empty: all jobs do.
+  // The job that leaves it out; empty: all do.
   std::string job_id = {};
   // The exit code of a worker that failed by its own fault; 0: none did.
   int exit_code = 0;
@@ -469,6 +476,8 @@ struct Rebuilding {
   // Its job's record is on its way to the journal, or its own.
   bool is_creating = false;
   bool is_recording = false;
+  // Messages that its members have sent meanwhile.
+  std::deque<EventBody> kept_events = {};
 };
 
 // Generations, from the first to the last, that the coordinator of that
@@ -493,7 +502,7 @@ struct OtherCoordinator {
   bool is_of_known_job = false;
 };
 
-// Most members of the active job are silent at the same time, so the
+// Most members of the jobs that train are silent at the same time, so the
 // coordinator may be what is cut off.
 struct CommonSilence {
   MonotonicTime since;
@@ -508,8 +517,9 @@ struct State {
   uint64_t revision = 1;
   // The last generation given out; strictly rising across restarts.
   int64_t last_generation = 0;
-  // The last one that was handed to the journal.
-  int64_t last_recorded_generation = 0;
+  // The last one of the journal that it was read from: members may tell of later
+  // ones that it does not know (rebuild.h).
+  int64_t recovered_generation = 0;
   // Who formed the generations of the journal, in their order. Gaps are numbers
   // that were not used, or of jobs that are forgotten.
   std::vector<FormedRange> formed;
@@ -517,6 +527,9 @@ struct State {
   std::optional<OtherCoordinator> other;
   // The last job's number.
   int64_t last_job_number = 0;
+  // The numbers below that which no job has had in this coordinator's life, from
+  // each first to its last: a job that was rebuilt has left them out.
+  std::map<int64_t, int64_t> unused_numbers;
   // The error that keeps decisions from becoming durable; empty if there is
   // none.
   std::string journal_error;
@@ -536,11 +549,18 @@ struct State {
   std::deque<AuditedRecord> audit;
   // By number, so in the order of submission; the queue is those QUEUED.
   std::map<int64_t, Job> jobs;
-  // The job that is neither queued nor ended; 0 if there is none.
-  int64_t active_job = 0;
-  // The job that is being rebuilt; no job is active meanwhile.
-  std::optional<Rebuilding> rebuilding;
-  // Messages that members of a generation being rebuilt sent meanwhile.
+  // The numbers of the jobs that are neither queued nor ended.
+  std::set<int64_t> active_jobs;
+  // The first job that lacks workers to begin, and could begin if no other job
+  // had any; 0: there is none. Kept by scheduler.h.
+  int64_t first_lacking = 0;
+  // Workers have become free, or a job that was to have some has gone: jobs are
+  // scheduled before the present event is done with.
+  bool must_schedule = false;
+  // The jobs that are being rebuilt, by id; they are not active, and no other
+  // job begins meanwhile.
+  std::map<std::string, Rebuilding, std::less<>> rebuildings;
+  // Messages that were kept while a job was rebuilt, and may be handled now.
   std::deque<EventBody> kept_events;
   // Name of the worker of each session.
   std::unordered_map<SessionId, std::string> sessions;
@@ -569,22 +589,29 @@ struct State {
   // The job with that id, or null. (A name may be the id of another job.)
   const Job* FindJob(std::string_view id) const;
   Job* FindJob(std::string_view id);
-  const Job* ActiveJob() const;
-  Job* ActiveJob();
+  // The active jobs, in the order of their submission. The pointers last: a job
+  // is forgotten only once it has ended, at the end of a later one.
+  [[nodiscard]] std::vector<const Job*> ActiveJobs() const;
+  [[nodiscard]] std::vector<Job*> ActiveJobs();
+  // The active job that `worker` is in, as a member or as one that was lost; or
+  // null.
+  const Job* JobOf(const Worker& worker) const;
+  Job* JobOf(const Worker& worker);
   // The worker of that name or session, or null.
   const Worker* FindWorker(std::string_view name) const;
   Worker* FindWorker(std::string_view name);
-  // The quarantine of that host in force for the active job, or null. One that
-  // makes it unfit comes first.
-  const HostQuarantine* QuarantineOf(std::string_view host_key) const;
+  // The quarantine of that host in force for `job`, or null. One that makes it
+  // unfit comes first.
+  const HostQuarantine* QuarantineOf(const Job& job,
+                                     std::string_view host_key) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
-  // Jobs before `job` in the queue, the active one included; 0 if it is not
+  // Jobs before `job` in the queue, one that is active included; 0 if it is not
   // queued.
   int QueuePosition(const Job& job) const;
 };
 
-// Returns true if all jobs leave that host out, or the active one does.
+// Returns true if all jobs leave that host out, or an active one does.
 [[nodiscard]] bool IsInForce(const State& state,
                              const HostQuarantine& quarantine);
 

@@ -50,8 +50,8 @@ void Turn::Emit(v1::EventSeverity severity, std::string_view type,
 }
 
 const Member* MemberOf(const State& state, const Worker& worker) {
-  const Job* const job = state.ActiveJob();
-  if (job == nullptr || worker.job_id != job->id || worker.rank < 0 ||
+  const Job* const job = state.JobOf(worker);
+  if (job == nullptr || worker.rank < 0 ||
       worker.rank >= static_cast<int>(job->members.size())) {
     return nullptr;
   }
@@ -69,7 +69,7 @@ const Member* MemberIn(const State& state, const Worker& worker,
                        int64_t generation) {
   const Member* const member = MemberOf(state, worker);
   if (member == nullptr) return nullptr;
-  const Job& job = *state.ActiveJob();
+  const Job& job = *state.JobOf(worker);
   const bool is_current = generation == job.generation && job.is_assigned &&
                           !job.ending.has_value();
   return is_current ? member : nullptr;

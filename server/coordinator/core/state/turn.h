@@ -71,7 +71,7 @@ struct Turn {
             std::optional<int64_t> step = std::nullopt);
 };
 
-// The member of the active job that `worker` is, unless it was lost; else null.
+// The member of its job that `worker` is, unless it was lost; else null.
 [[nodiscard]] const Member* MemberOf(const State& state, const Worker& worker);
 [[nodiscard]] Member* MemberOf(State& state, const Worker& worker);
 // The same, for a message about `generation`; null also if that is stale.

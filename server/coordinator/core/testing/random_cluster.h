@@ -211,7 +211,8 @@ class RandomCluster {
   std::set<std::string> durable_jobs_;
   std::set<std::string> durable_ends_;
   std::set<RequestToken> submits_;
-  int64_t last_assigned_ = 0;
+  // The last generation that was assigned, by job.
+  std::map<std::string, int64_t> last_assigned_;
   // The step of the checkpoint that a job finds; 0: it finds none.
   std::map<std::string, int64_t> checkpoints_;
   // Jobs whose last step is in a checkpoint.

@@ -83,11 +83,12 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
     Violate(absl::StrCat("generation ", assignment.generation,
                          " assigned before it was durable"));
   }
-  if (assignment.generation < last_assigned_) {
+  int64_t& last = last_assigned_[assignment.job_id];
+  if (assignment.generation < last) {
     Violate(absl::StrCat("generation ", assignment.generation,
-                         " assigned after ", last_assigned_));
+                         " assigned after ", last));
   }
-  last_assigned_ = assignment.generation;
+  last = assignment.generation;
   CheckPlacements(assignment);
   if (assignment.makes_no_step) {
     Count(assignment.state_source_rank < 0 ? "saving generation"
@@ -266,7 +267,11 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
     const bool has_joined =
         is_member && IsForming(job) &&
         job.members[static_cast<size_t>(worker.rank)].since == job.generation;
-    const bool could_join = had_room && (has_joined || IsIdle(worker)) &&
+    const std::vector<const Worker*> idle =
+        PackedIdleWorkers(state, job, Hosts::kAll, worker.role);
+    const bool is_free =
+        std::find(idle.begin(), idle.end(), &worker) != idle.end();
+    const bool could_join = had_room && (has_joined || is_free) &&
                             job.links.BadPeersOf(name, state.now).empty();
     if ((is_member && !has_joined) || could_join) {
       Violate(absl::StrCat("who leaves ", job.id, " is not relieved, though ",
@@ -306,18 +311,22 @@ void RandomCluster::CheckMembers(const Job& job) {
 }
 
 void RandomCluster::CheckState() {
-  int active = 0;
-  for (const auto& [number, job] : core_.state().jobs) {
+  const State& state = core_.state();
+  int trains = 0;
+  for (const auto& [number, job] : state.jobs) {
     CheckMembers(job);
-    if (IsEnded(job.state)) {
-      if (!durable_ends_.contains(job.id)) {
-        Violate(absl::StrCat("job ", job.id, " shown as ended before"));
-      }
-    } else if (job.state != v1::JOB_STATE_QUEUED) {
-      ++active;
+    if (IsEnded(job.state) && !durable_ends_.contains(job.id)) {
+      Violate(absl::StrCat("job ", job.id, " shown as ended before"));
     }
+    const bool is_active =
+        !IsEnded(job.state) && job.state != v1::JOB_STATE_QUEUED;
+    if (is_active != state.active_jobs.contains(number)) {
+      Violate(absl::StrCat("job ", job.id, " is ", is_active ? "" : "not ",
+                           "active, and is not known as that"));
+    }
+    if (job.state == v1::JOB_STATE_RUNNING) ++trains;
   }
-  if (active > 1) Violate(absl::StrCat(active, " jobs are active"));
+  if (trains > 1) Count("side by side");
 }
 
 }  // namespace ringmaster::coordinator

@@ -85,10 +85,7 @@ Situation SituationOfJob(const Job* job) {
 
 Situation SituationOfWorker(const State& state, const Worker* worker) {
   if (worker == nullptr) return "none";
-  if (state.rebuilding.has_value() &&
-      worker->generation == state.rebuilding->generation) {
-    return "rebuilding";
-  }
+  if (state.rebuildings.contains(worker->job_id)) return "rebuilding";
   if (worker->job_id.empty()) return EnumName(worker->state);
   return SituationOfJob(state.FindJob(worker->job_id));
 }
@@ -249,6 +246,7 @@ std::string Scenario::Configure(const Words& words) {
   config_.progress_cap = words.Time("progress_cap", config_.progress_cap);
   config_.stop_budget = words.Time("stop_budget", config_.stop_budget);
   config_.state_wait = words.Time("state_wait", config_.state_wait);
+  config_.overtake_time = words.Time("overtake_time", config_.overtake_time);
   config_.join_settle = words.Time("join_settle", config_.join_settle);
   config_.max_rollbacks =
       static_cast<int>(words.Number("max_rollbacks", config_.max_rollbacks));
@@ -450,7 +448,9 @@ std::string Scenario::Say(const Words& words) {
     if (known == processes_.end())
       return absl::StrCat("error: nobody is called ", name, "\n");
     const Process& process = known->second;
-    const Job* const job = core_.state().ActiveJob();
+    const Worker* const worker = core_.state().FindSession(process.session);
+    const Job* const job =
+        worker == nullptr ? nullptr : core_.state().JobOf(*worker);
     const std::optional<Event> event = WorkerEvent(
         words, process.session, words.Number("gen", process.generation),
         job == nullptr ? 0 : job->total_steps);
@@ -586,8 +586,10 @@ Situation Scenario::SituationOf(const EventBody& body) const {
   if (const SessionId session = SessionOf(body); session != 0) {
     return SituationOfWorker(state, state.FindSession(session));
   }
-  if (state.rebuilding.has_value()) return "rebuilding";
-  return SituationOfJob(state.ActiveJob());
+  if (!state.rebuildings.empty()) return "rebuilding";
+  return SituationOfJob(state.active_jobs.empty()
+                            ? nullptr
+                            : &state.jobs.at(*state.active_jobs.begin()));
 }
 
 }  // namespace ringmaster::coordinator

@@ -4,7 +4,7 @@
 // Words are separated by spaces; key=value and key="several words" are options.
 // Worker names may be given as a list.
 //   config [failure_budget=D] [progress_cap=D] [stop_budget=D] [state_wait=D]
-//         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
+//         [overtake_time=D] [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
 //         [quarantine_faults=N] [takes_over=yes] [encrypts=yes]
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given

@@ -1,0 +1,135 @@
+#include "server/coordinator/core/life/scheduler.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/growth.h"
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Returns true if it has not been assigned anything yet, or waits to be resumed
+// as the coordinator knows it (rebuild.h).
+bool WaitsToBegin(const Job& job) {
+  const bool is_waiting = job.state == v1::JOB_STATE_QUEUED ||
+                          (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
+  return is_waiting && !job.ending.has_value();
+}
+
+// Those that have begun before come first: their members have not reported.
+std::vector<Job*> WaitingToBegin(State& state) {
+  std::vector<Job*> waiting;
+  for (auto& [number, job] : state.jobs) {
+    if (WaitsToBegin(job) && !state.rebuildings.contains(job.id)) {
+      waiting.push_back(&job);
+    }
+  }
+  std::stable_partition(waiting.begin(), waiting.end(), [](const Job* job) {
+    return job->first_generation != 0;
+  });
+  return waiting;
+}
+
+void BeginGathering(Turn& turn, Job& job) {
+  turn.state.active_jobs.insert(job.number);
+  Account(job, turn.now);
+  job.state = v1::JOB_STATE_GATHERING;
+  job.gathering_since = turn.now;
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.gathering", job, "",
+            absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
+                         " workers", AndServers(job.sharding.servers)));
+  TryGather(turn, job);
+}
+
+// Returns how many idle workers are left for a job that comes after all others.
+int UnclaimedCount(const State& state) {
+  Job last;
+  last.number = std::numeric_limits<int64_t>::max();
+  return IdleCount(state, last, Hosts::kAll);
+}
+
+// `job` is the first that lacks workers; the one before is so no longer.
+void SetFirst(Turn& turn, Job* job) {
+  State& state = turn.state;
+  const int64_t number = job == nullptr ? 0 : job->number;
+  if (state.first_lacking != number) {
+    const auto before = state.jobs.find(state.first_lacking);
+    if (before != state.jobs.end()) {
+      before->second.first_since.reset();
+      before->second.is_reserving = false;
+    }
+    state.first_lacking = number;
+  }
+  if (job == nullptr) return;
+  if (!job->first_since.has_value()) job->first_since = turn.now;
+  job->is_reserving = *job->first_since + turn.config.overtake_time <= turn.now;
+  std::string message = absl::StrCat(
+      "waits for ", job->min_workers, " workers",
+      AndServers(job->sharding.servers),
+      job->is_reserving ? ", which are kept for it as they become idle" : "");
+  if (job->state != v1::JOB_STATE_QUEUED || job->message == message) return;
+  job->message = std::move(message);
+  turn.Touch(*job);
+}
+
+// Queued jobs begin in their order, as far as there are workers. Of a long queue
+// only those are looked at closely for which there may be enough.
+void AdvanceQueue(Turn& turn) {
+  State& state = turn.state;
+  Job* first = nullptr;
+  int unclaimed = UnclaimedCount(state);
+  for (Job* const job : WaitingToBegin(state)) {
+    const bool has_claim =
+        job->is_reserving || job->state == v1::JOB_STATE_GATHERING;
+    const bool may_begin =
+        (has_claim || job->min_workers <= unclaimed) && CanBegin(state, *job);
+    const bool is_first =
+        !may_begin && first == nullptr && CouldBegin(state, *job);
+    if (is_first) {
+      first = job;
+      SetFirst(turn, first);
+    }
+    // With nobody before it, a job says itself what it waits for.
+    const bool begins = job->state == v1::JOB_STATE_QUEUED &&
+                        (may_begin || state.active_jobs.empty());
+    if (begins) BeginGathering(turn, *job);
+    if (begins || is_first) unclaimed = UnclaimedCount(state);
+  }
+  if (first == nullptr) SetFirst(turn, nullptr);
+}
+
+}  // namespace
+
+void Schedule(Turn& turn) {
+  turn.state.must_schedule = false;
+  std::vector<Job*> active = turn.state.ActiveJobs();
+  std::sort(active.begin(), active.end(),
+            [](const Job* a, const Job* b) { return IsBefore(*a, *b); });
+  // Those that train come last.
+  for (Job* const job : active) {
+    if (job->state == v1::JOB_STATE_GATHERING) TryGather(turn, *job);
+  }
+  if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
+  for (Job* const job : active) TryGrow(turn, *job);
+}
+
+int MostWorkers(const State& state, const Job& job) {
+  if (state.first_lacking == 0 || state.first_lacking == job.number) {
+    return job.max_workers;
+  }
+  const int leaving = AliveCount(job, v1::ROLE_WORKER) -
+                      StayingCount(state, job, v1::ROLE_WORKER);
+  return std::min(job.max_workers, job.min_workers + leaving);
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,32 @@
+// Scheduling: which jobs begin, and which idle workers they take.
+//
+// Any number of jobs run side by side, each with its own generation. A queued job
+// begins to gather as soon as there are as many idle workers as it needs at
+// least: all at once, or not at all. In which order jobs take idle workers, and
+// which are left to those that come after, is in rendezvous.h.
+//
+// A job that lacks workers does not hold up those behind it at first: they begin
+// with what it cannot use yet. But the first job that lacks workers is overtaken
+// for Config::overtake_time at most. From then on idle workers are kept for it,
+// as many as it needs, and no job that trains grows; so it begins once enough of
+// the jobs that have workers have ended. A job that the pool could not satisfy
+// even if it had no other is passed over until the pool is large enough.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
+
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Lets jobs that wait go on, queued ones begin, and those that train grow, as
+// far as there are workers. Called whenever that may have changed.
+void Schedule(Turn& turn);
+
+// Returns as many workers as `job` may have now: those that it takes at most; or,
+// if another job lacks workers to begin and could have them, those that it needs,
+// and one for each that leaves.
+[[nodiscard]] int MostWorkers(const State& state, const Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_

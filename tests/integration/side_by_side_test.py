@@ -1,0 +1,108 @@
+"""Several jobs on one pool: each trains as if it were alone, and a fault of one is no other's."""
+
+import os
+import signal
+import unittest
+
+from tests import report
+from tests.integration.cluster import Cluster, generation_of, pids_of, step_of, synthetic_job
+
+ENDLESS = 10_000_000
+STEPS = 300
+
+
+def workers_of(job):
+    return {member["worker"] for member in job["members"]}
+
+
+class SideBySideTest(unittest.TestCase):
+    def running(self, cluster, job_id):
+        def is_so():
+            job = cluster.job(job_id)
+            return job if job["state"] == "JOB_STATE_RUNNING" else None
+        return cluster.await_that(f"{job_id} running", is_so)
+
+    def test_two_jobs_of_two_share_four_workers(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=4)
+            cluster.await_workers(4)
+            alone = cluster.run_job(synthetic_job("alone", STEPS, 2, 2))
+            endless = cluster.submit(synthetic_job("endless", ENDLESS, 1, 2))
+            first = self.running(cluster, endless)
+            beside = cluster.submit(synthetic_job("beside", STEPS, 2, 2))
+            third = cluster.submit(synthetic_job("third", STEPS, 1, 1))
+            second = self.running(cluster, beside)
+            self.assertEqual(len(workers_of(first) | workers_of(second)), 4)
+            # No worker is left: the third waits, and says for what.
+            explained = cluster.ringctl("explain", third)
+            self.assertIn(f"{endless} (RUNNING", explained.stdout)
+            self.assertIn("needs at least 1 worker", explained.stdout)
+
+            cluster.await_step(endless, 5)
+            name, pid = next(iter(pids_of(first).items()))
+            os.kill(pid, signal.SIGKILL)
+            ended = cluster.await_job(beside, "SUCCEEDED")
+            self.assertEqual(generation_of(ended), generation_of(second))
+            self.assertEqual(cluster.events(beside, "job.halting"), [])
+            self.assertEqual(ended["parameters_hash"], alone["parameters_hash"])
+            # The workers of one that has ended are the next one's at once.
+            cluster.await_job(third, "SUCCEEDED")
+            halted, = cluster.await_event(endless, "job.halting")
+            self.assertEqual(halted["verdict"]["worker"], name)
+            step = step_of(cluster.job(endless))
+            cluster.await_step(endless, step + 5)
+            self.assertEqual(cluster.events(endless, "job.rolled_back"), [])
+            cluster.cancel(endless)
+
+    def test_a_restart_of_the_coordinator_keeps_both(self):
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            jobs = [cluster.submit(synthetic_job(name, ENDLESS)) for name in ("a", "b")]
+            before = [self.running(cluster, job_id) for job_id in jobs]
+            for job_id in jobs:
+                cluster.await_step(job_id, 5)
+            coordinator.signal(signal.SIGKILL)
+            coordinator.wait()
+            cluster.start_coordinator(listen=cluster.address)
+            for job_id, was in zip(jobs, before):
+                cluster.await_event(job_id, "job.reattached")
+                cluster.await_step(job_id, step_of(cluster.job(job_id)) + 5)
+                self.assertEqual(generation_of(cluster.job(job_id)), generation_of(was))
+                self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            for job_id in jobs:
+                cluster.cancel(job_id)
+
+    def test_a_small_job_overtakes_a_large_one_only_for_a_while(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator("--overtake_time=0s")
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            endless = cluster.submit(synthetic_job("endless", ENDLESS))
+            self.running(cluster, endless)
+            large = cluster.submit(synthetic_job("large", 10, 2, 2))
+            small = cluster.submit(synthetic_job("small", 10))
+            explained = cluster.ringctl("explain", large)
+            self.assertIn("kept for it", explained.stdout)
+            self.assertEqual(cluster.job(small)["state"], "JOB_STATE_QUEUED")
+            cluster.cancel(endless)
+            cluster.await_job(large, "SUCCEEDED")
+            cluster.await_job(small, "SUCCEEDED")
+            self.assertLess(cluster.job(large)["end_time"], cluster.job(small)["end_time"])
+
+    def test_a_job_that_is_too_large_keeps_nobody_waiting(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator("--overtake_time=0s")
+            cluster.start_worker("w")
+            cluster.await_workers(1)
+            huge = cluster.submit(synthetic_job("huge", 10, 9, 9))
+            cluster.run_job(synthetic_job("small", 10))
+            explained = cluster.ringctl("explain", huge)
+            self.assertIn("1 of at least 9", explained.stdout)
+            cluster.cancel(huge)
+
+
+if __name__ == "__main__":
+    report.main()
