@@ -29,6 +29,7 @@ EstablishConfig ToEstablishConfig(const ConnectPeersConfig& config,
   // far away as one that cannot be connected to. Half of that time passes before
   // the kernel is sure that it asked in vain.
   establish.silence_limit = (config.deadline - config.clock->Now()) / 2;
+  establish.derives_keys = config.integrity == FrameIntegrity::kAes256Gcm;
   establish.use_unix = config.best_transport > Transport::kTcp;
   return establish;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <list>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,8 +27,8 @@ constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 struct Incoming {
   const PeerLink* peer = nullptr;
   std::unique_ptr<SocketLink> link;
-  uint64_t number = 0;  // the link's, see HalfOpen
-  FrameKeys keys = {};  // the link's
+  uint64_t number = 0;                 // the link's, see HalfOpen
+  std::optional<FrameKeys> keys = {};  // the link's
 };
 
 struct HalfOpen {
@@ -317,7 +318,7 @@ void Establisher::Take(HalfOpen& complete) {
     }
     std::string name = PeerName(in.peer->peer_rank, socket.remote());
     const Transport transport = socket.transport();
-    in.keys = socket.Keys();
+    if (config_.derives_keys) in.keys = socket.Keys();
     in.link = std::make_unique<SocketLink>(socket.TakeSocket(), std::move(name),
                                            config_.silence_limit, transport);
     in.number = complete.number;

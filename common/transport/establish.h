@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct EstablishConfig {
   absl::Duration handshake_timeout =
       absl::Seconds(2);  // for one attempt, either side
   int max_half_open = 16;
+  // True if the links need keys, since their frames will be encrypted.
+  bool derives_keys = false;
   // True if peers on this host may be reached over Unix sockets.
   bool use_unix = true;
   // A TCP link fails if the peer's host answers nothing for this long
@@ -67,7 +70,8 @@ struct PeerLink {
 
 struct EstablishedLink {
   std::unique_ptr<SocketLink> link;
-  FrameKeys keys;  // of this connection alone
+  // Of this connection alone; nullopt without EstablishConfig::derives_keys.
+  std::optional<FrameKeys> keys;
 };
 
 struct EstablishedLinks {

@@ -121,6 +121,27 @@ class EstablishTest : public ::testing::Test {
   std::vector<std::string> refused_;
 };
 
+TEST_F(EstablishTest, OnlyLinksToEncryptHaveKeysAndEachSideHasTheOthers) {
+  for (const bool derives_keys : {false, true}) {
+    EstablishConfig configs[] = {ConfigOf(0), ConfigOf(1)};
+    for (EstablishConfig& config : configs) config.derives_keys = derives_keys;
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread acceptor([&] { accepted = Accept(configs[1]); });
+    const absl::StatusOr<EstablishedLinks> connected = Connect(configs[0]);
+    acceptor.join();
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    const std::optional<FrameKeys>& near = connected->connected[0].keys;
+    const std::optional<FrameKeys>& far = accepted->accepted[0].keys;
+    ASSERT_EQ(near.has_value(), derives_keys);
+    ASSERT_EQ(far.has_value(), derives_keys);
+    if (!derives_keys) continue;
+    EXPECT_EQ(near->send, far->receive);
+    EXPECT_EQ(near->receive, far->send);
+    EXPECT_NE(near->send, near->receive);
+  }
+}
+
 TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
   const std::vector<PeerLink> to0 = {
       {0, LinkRole::kCollective, listener0_.address().ToString()}};

@@ -143,7 +143,7 @@ absl::Status PeerConnector::OnHandshake() {
   const Transport transport = handshake_->transport();
   std::string name = PeerName(peer_.peer_rank, peer_.address);
   if (transport == Transport::kUnix) name += " (unix)";
-  keys_ = handshake_->Keys();
+  if (config_.derives_keys) keys_ = handshake_->Keys();
   link_ =
       std::make_unique<SocketLink>(handshake_->TakeSocket(), std::move(name),
                                    config_.silence_limit, transport);

@@ -99,7 +99,7 @@ class PeerConnector {
   UniqueFd connecting_;  // until the connection's outcome is known
   std::optional<HandshakeSocket> handshake_;  // then
   std::unique_ptr<SocketLink> link_;          // then
-  FrameKeys keys_ = {};                       // the link's
+  std::optional<FrameKeys> keys_;             // the link's
   absl::Status last_error_;
 };
 

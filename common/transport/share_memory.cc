@@ -221,9 +221,9 @@ std::unique_ptr<Channel> Negotiation::TakeChannel() {
   const FrameIntegrity integrity = stream_.transport == Transport::kTcp
                                        ? config_.integrity
                                        : FrameIntegrity::kNone;
-  return std::make_unique<StreamChannel>(config_.rank, std::move(stream_.link),
-                                         stream_.transport, integrity,
-                                         &stream_.keys);
+  return std::make_unique<StreamChannel>(
+      config_.rank, std::move(stream_.link), stream_.transport, integrity,
+      stream_.keys.has_value() ? &*stream_.keys : nullptr);
 }
 
 absl::Status TooLate(const ShareMemoryConfig& config,

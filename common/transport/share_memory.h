@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct PeerStream {
   // The peer reads large frames that lie in it in place. May be null; outlives
   // the channel.
   const SharedSegment* arena = nullptr;
-  FrameKeys keys = {};  // of frames that are encrypted
+  std::optional<FrameKeys> keys = {};  // of frames that are encrypted
 };
 
 // One channel for each of `streams`, in their order. On an error all of them
