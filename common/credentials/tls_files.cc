@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 
@@ -152,6 +153,37 @@ absl::Status CheckDates(const TlsFiles& files, std::string_view flag,
   return absl::OkStatus();
 }
 
+// OK iff OpenSSL takes the certificates and the key as gRPC will give them to it: its
+// security level, which the system sets, refuses short keys and old digests, and gRPC
+// would tell nobody. `chain` may be empty.
+absl::Status CheckSecurity(const CredentialsOptions& options,
+                           const Certificates& own, const Certificates& chain,
+                           EVP_PKEY* key) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> scratch(
+      SSL_CTX_new(TLS_method()), &SSL_CTX_free);
+  const auto refused = [](std::string_view flag, const std::string& path) {
+    const char* const why = ERR_reason_error_string(ERR_peek_last_error());
+    return WrongFile(
+        flag, path,
+        absl::StrCat("TLS refuses it on this host: ",
+                     why == nullptr ? "for no reason that it says" : why));
+  };
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate(scratch.get(), own.front().get()) != 1)
+    return refused("--tls_cert_file", options.tls_cert_file);
+  if (SSL_CTX_use_PrivateKey(scratch.get(), key) != 1)
+    return refused("--tls_key_file", options.tls_key_file);
+  for (size_t i = 1; i < own.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(scratch.get(), own[i].get()) != 1)
+      return refused("--tls_cert_file", options.tls_cert_file);
+  }
+  for (size_t i = 1; i < chain.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(scratch.get(), chain[i].get()) != 1)
+      return refused("--tls_ca_file", options.tls_ca_file);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
                         TlsFiles& files) {
   Certificates ca;
@@ -189,7 +221,7 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
                      absl::StrCat("does not belong to --tls_cert_file=",
                                   options.tls_cert_file));
   }
-  return absl::OkStatus();
+  return CheckSecurity(options, own, chain, key.get());
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "common/credentials/tls_watch.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -12,25 +14,78 @@
 #include "common/clock/clock.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
-#include "common/sync/periodic_thread.h"
 #include "common/text/instant.h"
 
 namespace ringmaster {
 namespace {
 
 constexpr absl::Duration kInterval = absl::Seconds(1);
+// A look takes milliseconds.
+constexpr absl::Duration kLookPatience = absl::Seconds(1);
+constexpr absl::Duration kMaxEndWarning = absl::Hours(14 * 24);
 constexpr absl::Duration kWarningInterval = absl::Hours(24);
 
-// A watch and the thread that looks.
-struct Followed {
+// A watch and the thread that looks. A disk that hangs may hold a look for ever, and must
+// not hold the end of the process: such a thread is left behind, with what it uses.
+class Followed {
+ public:
   explicit Followed(std::unique_ptr<TlsWatch> opened)
-      : watch(std::move(opened)),
-        thread(Clock::Real(), kInterval, [this] { watch->Poll(absl::Now()); }) {
+      : state_(std::make_shared<State>(std::move(opened))),
+        thread_([state = state_] { state->Run(); }) {}
+
+  ~Followed() {
+    if (state_->Stop()) {
+      thread_.join();
+    } else {
+      thread_.detach();
+    }
   }
 
-  const std::unique_ptr<TlsWatch> watch;
-  const PeriodicThread thread;
+  [[nodiscard]] const TlsWatch& watch() const { return *state_->watch; }
+
+ private:
+  struct State {
+    explicit State(std::unique_ptr<TlsWatch> opened)
+        : watch(std::move(opened)) {}
+
+    void Run() EXCLUDES(mutex);
+    // Returns true if the thread ends, or false if its look takes too long.
+    [[nodiscard]] bool Stop() EXCLUDES(mutex);
+
+    const std::unique_ptr<TlsWatch> watch;
+    Mutex mutex;
+    CondVar changed;
+    bool is_stopped GUARDED_BY(mutex) = false;
+    bool has_ended GUARDED_BY(mutex) = false;
+  };
+
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
 };
+
+void Followed::State::Run() {
+  while (true) {
+    watch->Poll(absl::Now());
+    const MonotonicTime next = Clock::Real().Now() + kInterval;
+    MutexLock lock(mutex);
+    while (!is_stopped && changed.WaitUntil(mutex, Clock::Real(), next)) {
+    }
+    if (!is_stopped) continue;
+    has_ended = true;
+    changed.NotifyAll();
+    return;
+  }
+}
+
+bool Followed::State::Stop() {
+  const MonotonicTime deadline = Clock::Real().Now() + kLookPatience;
+  MutexLock lock(mutex);
+  is_stopped = true;
+  changed.NotifyAll();
+  while (!has_ended && changed.WaitUntil(mutex, Clock::Real(), deadline)) {
+  }
+  return has_ended;
+}
 
 // CA, certificate and key.
 using Paths = std::tuple<std::string, std::string, std::string>;
@@ -47,6 +102,10 @@ Registry& GetRegistry() {
 }
 
 }  // namespace
+
+absl::Duration EndWarning(absl::Time begin, absl::Time end) {
+  return std::min<absl::Duration>(kMaxEndWarning, (end - begin) / 4);
+}
 
 absl::StatusOr<std::unique_ptr<TlsWatch>> TlsWatch::Open(
     const CredentialsOptions& options, absl::Time now) {
@@ -100,17 +159,24 @@ void TlsWatch::TakeOverChanges(absl::Time now) {
             {"serial", next->serial},
             {"end", FormatInstant(next->end, absl::UTCTimeZone())}});
   auto files = std::make_shared<const TlsFiles>(*std::move(next));
+  validity_ = Validity::kGood;  // nothing was said of this one
   MutexLock lock(mutex_);
   files_ = std::move(files);
 }
 
+TlsWatch::Validity TlsWatch::ValidityOf(const TlsFiles& files, absl::Time now) {
+  if (now < files.begin) return Validity::kNotYet;
+  if (now >= files.end) return Validity::kEnded;
+  return now < files.end - EndWarning(files.begin, files.end)
+             ? Validity::kGood
+             : Validity::kEndsSoon;
+}
+
 void TlsWatch::WarnOfEnd(absl::Time now) {
   const std::shared_ptr<const TlsFiles> files = this->files();
-  if (now >= files->begin && now < files->end - kEndWarning) {
-    next_warning_ = absl::InfinitePast();
-    return;
-  }
-  if (now < next_warning_) return;
+  const Validity validity = ValidityOf(*files, now);
+  const bool is_news = std::exchange(validity_, validity) != validity;
+  if (validity == Validity::kGood || (!is_news && now < next_warning_)) return;
   next_warning_ = now + kWarningInterval;
   const auto log = [&](LogLevel level, std::string_view event,
                        std::string_view message) {
@@ -122,10 +188,10 @@ void TlsWatch::WarnOfEnd(absl::Time now) {
               {"clock", FormatInstant(now, absl::UTCTimeZone())},
               {"message", message}});
   };
-  if (now < files->begin) {
+  if (validity == Validity::kNotYet) {
     log(LogLevel::kError, "certificate.not_valid_yet",
         "others may refuse it; is this machine's clock right?");
-  } else if (now >= files->end) {
+  } else if (validity == Validity::kEnded) {
     log(LogLevel::kError, "certificate.expired",
         "others refuse it, or it them; issue another one, and look at this "
         "machine's clock if it should be valid");
@@ -149,7 +215,7 @@ absl::StatusOr<std::shared_ptr<const TlsWatch>> FollowTlsFiles(
     followed = std::make_shared<Followed>(std::move(watch));
     known = followed;
   }
-  const TlsWatch* const watch = followed->watch.get();
+  const TlsWatch* const watch = &followed->watch();
   return std::shared_ptr<const TlsWatch>(std::move(followed), watch);
 }
 
@@ -165,9 +231,11 @@ std::vector<FollowedCertificate> FollowedCertificates() {
   }
   std::vector<FollowedCertificate> certificates;
   for (const auto& followed : all) {
-    const TlsWatch& watch = *followed->watch;
+    const TlsWatch& watch = followed->watch();
     if (watch.certificate_file().empty()) continue;
-    certificates.push_back({watch.certificate_file(), watch.files()->end});
+    const std::shared_ptr<const TlsFiles> files = watch.files();
+    certificates.push_back(
+        {watch.certificate_file(), files->begin, files->end});
   }
   return certificates;
 }

@@ -4,8 +4,8 @@
 // A set that does not check out changes nothing, and is one line of the log,
 // `certificate.refused`, with the file and the reason. It has to stay so for two looks,
 // since a certificate and its key are replaced one after the other. A set that is taken
-// over is one line, too, `certificate.renewed`. A certificate that ends within
-// kEndWarning, has ended, or has not begun, is a line a day.
+// over is one line, too, `certificate.renewed`. A certificate that ends soon
+// (EndWarning), has ended, or has not begun, is a line at once and then each day.
 //
 // Thread-safe.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_
@@ -24,7 +24,10 @@
 
 namespace ringmaster {
 
-inline constexpr absl::Duration kEndWarning = absl::Hours(14 * 24);
+// How long before its end a certificate is warned of: two weeks, or a quarter of the time
+// in which it is valid if that is less. Whatever renews certificates at two thirds of
+// their time, as most do, has done so by then.
+[[nodiscard]] absl::Duration EndWarning(absl::Time begin, absl::Time end);
 
 class TlsWatch {
  public:
@@ -54,8 +57,13 @@ class TlsWatch {
 
   const CredentialsOptions options_;
 
+  enum class Validity { kGood, kNotYet, kEndsSoon, kEnded };
+  [[nodiscard]] static Validity ValidityOf(const TlsFiles& files,
+                                           absl::Time now);
+
   // Poll's.
   FileChanges changes_;
+  Validity validity_ = Validity::kGood;  // as said last
   absl::Time next_warning_ = absl::InfinitePast();
 
   mutable Mutex mutex_;
@@ -70,6 +78,7 @@ class TlsWatch {
 // A certificate that this process shows, and when it ends.
 struct FollowedCertificate {
   std::string file;
+  absl::Time begin;
   absl::Time end;
 };
 

@@ -1,5 +1,14 @@
 #include "common/credentials/tls_watch.h"
 
+#include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -25,6 +34,31 @@ using ::testing::IsEmpty;
 // As one who writes the file in place.
 void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
+}
+
+std::string TextOf(BIO* bio) {
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(bio, &text);
+  std::string copy(text, static_cast<size_t>(size));
+  BIO_free(bio);
+  return copy;
+}
+
+// Signed by itself, with an RSA key of 1024 bits.
+CertificateAndKey WeakCertificate() {
+  EVP_PKEY* const key = EVP_RSA_gen(1024);
+  X509* const certificate = X509_new();
+  X509_gmtime_adj(X509_getm_notBefore(certificate), -60);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), 30 * 24 * 3600);
+  X509_set_pubkey(certificate, key);
+  EXPECT_NE(X509_sign(certificate, key, EVP_sha256()), 0);
+  BIO* const certificate_pem = BIO_new(BIO_s_mem());
+  BIO* const key_pem = BIO_new(BIO_s_mem());
+  PEM_write_bio_X509(certificate_pem, certificate);
+  PEM_write_bio_PrivateKey(key_pem, key, nullptr, nullptr, 0, nullptr, nullptr);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  return {.certificate = TextOf(certificate_pem), .key = TextOf(key_pem)};
 }
 
 class TlsWatchTest : public testing::Test {
@@ -108,6 +142,12 @@ TEST_F(TlsWatchTest, ASetThatDoesNotCheckOutChangesNothingAndIsOneLine) {
   expect_refused("--tls_cert_file", "has expired on");
   Use(foreign);
   expect_refused("--tls_cert_file", "signed it, and one had");
+  // The system's OpenSSL would refuse it at each handshake.
+  const CertificateAndKey weak = WeakCertificate();
+  Write(options_.tls_cert_file, weak.certificate);
+  Write(options_.tls_key_file, weak.key);
+  expect_refused("--tls_cert_file",
+                 "TLS refuses it on this host: ee key too small");
   std::remove(options_.tls_key_file.c_str());
   expect_refused("--tls_key_file", "No such file");
   // The second of two authorities is cut short.
@@ -139,8 +179,7 @@ TEST_F(TlsWatchTest, AnAuthorityMayBeRenewedForItsKeyBesideItsOldCertificate) {
         old + *authority.Renew(old, now - absl::Hours(24)));
   Write(options_.tls_cert_file, own.certificate);
   Write(options_.tls_key_file, own.key);
-  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed"),
-                                  HasSubstr("certificate.expires")));
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
   EXPECT_TRUE(watch_->files()->is_signed_by_ca);
   EXPECT_GT(watch_->files()->end, now);
 }
@@ -169,16 +208,46 @@ TEST_F(TlsWatchTest, AnEndThatIsNearIsALineADay) {
   EXPECT_THAT(Look(end - days(40)),
               ElementsAre(AllOf(HasSubstr(" E certificate.not_valid_yet"),
                                 HasSubstr("clock right?"))));
-  EXPECT_THAT(Look(end - days(15)), IsEmpty());
+  EXPECT_THAT(Look(end - days(8)), IsEmpty());
   EXPECT_THAT(Look(end - absl::Minutes(30)),
               ElementsAre(AllOf(HasSubstr(" W certificate.expires"),
                                 HasSubstr(options_.tls_cert_file))));
   EXPECT_THAT(Look(end - absl::Minutes(1)), IsEmpty());
+  // At once, and not only a day after the last line.
+  EXPECT_THAT(Look(end), ElementsAre(HasSubstr(" E certificate.expired")));
+  EXPECT_THAT(Look(end + absl::Hours(23)), IsEmpty());
   EXPECT_THAT(Look(end + days(1)),
               ElementsAre(HasSubstr(" E certificate.expired")));
-  EXPECT_THAT(Look(end + days(1) + absl::Hours(23)), IsEmpty());
-  EXPECT_THAT(Look(end + days(2)),
-              ElementsAre(HasSubstr(" E certificate.expired")));
+}
+
+TEST(EndWarningTest, IsTwoWeeksOrAQuarterOfTheTime) {
+  const absl::Time begin = absl::FromUnixSeconds(1'700'000'000);
+  const absl::Duration day = absl::Hours(24);
+  EXPECT_EQ(EndWarning(begin, begin + 365 * day), 14 * day);
+  EXPECT_EQ(EndWarning(begin, begin + 28 * day), 7 * day);
+  EXPECT_EQ(EndWarning(begin, begin + day), absl::Hours(6));
+  EXPECT_EQ(EndWarning(absl::InfinitePast(), absl::InfiniteFuture()), 14 * day);
+}
+
+// A pipe that says nothing stands for a disk that hangs.
+TEST_F(TlsWatchTest, ADiskThatHangsDoesNotHoldTheEnd) {
+  auto followed = FollowTlsFiles(options_);
+  ASSERT_TRUE(followed.ok()) << followed.status();
+  std::remove(options_.tls_key_file.c_str());
+  ASSERT_EQ(mkfifo(options_.tls_key_file.c_str(), 0600), 0);
+  // Nobody can write to it before somebody reads.
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  int writer = -1;
+  while (writer < 0 && absl::Now() < deadline) {
+    writer = open(options_.tls_key_file.c_str(), O_WRONLY | O_NONBLOCK);
+    if (writer < 0) absl::SleepFor(absl::Milliseconds(5));
+  }
+  ASSERT_GE(writer, 0);
+  const absl::Time begin = absl::Now();
+  *followed = nullptr;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  std::remove(options_.tls_key_file.c_str());
+  close(writer);
 }
 
 TEST_F(TlsWatchTest, TheSameFilesHaveOneWatch) {

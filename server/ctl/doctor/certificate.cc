@@ -17,7 +17,8 @@ Finding CertificateFinding(const FollowedCertificate& certificate,
   const std::string what =
       absl::StrCat(certificate.file, " expires on ", date, ", in ", days,
                    days == 1 ? " day" : " days");
-  if (certificate.end - now > kEndWarning) return Good(kCheck, what);
+  if (certificate.end - now > EndWarning(certificate.begin, certificate.end))
+    return Good(kCheck, what);
   return Warn(kCheck, what, "nobody takes it from then on",
               "issue another one (`ringctl pki renew`); programs take it over "
               "without a restart");
