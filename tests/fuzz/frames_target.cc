@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/checksum/crc32c.h"
 #include "common/status/check.h"
+#include "common/transport/frame_cipher.h"
 #include "common/transport/frame_stream.h"
 #include "common/transport/link.h"
 #include "common/transport/little_endian.h"
@@ -24,15 +27,25 @@ struct Expected {
   bool is_scratch = false;
   size_t at = 0;  // in the stream
   Bytes payload;
+  // Only of a sealed frame: whether its header's tag fits, and what its payload
+  // is if that one's fits.
+  bool is_header_sealed = false;
+  std::optional<Bytes> opened = {};
 
   [[nodiscard]] size_t payload_at() const {
     return at + FrameHeadBytes(header.integrity);
   }
-  [[nodiscard]] size_t end() const { return payload_at() + payload.size(); }
+  [[nodiscard]] size_t payload_end() const {
+    return payload_at() + payload.size();
+  }
+  [[nodiscard]] size_t end() const {
+    return payload_end() + FrameTailBytes(header.integrity, payload.size());
+  }
   // True if a header has come that fits its checksum, be it another frame's.
   [[nodiscard]] bool HasSoundHeaderIn(std::span<const std::byte> stream) const {
     if (stream.size() < payload_at()) return false;
     if (header.integrity == FrameIntegrity::kNone) return true;
+    if (header.integrity == FrameIntegrity::kAes256Gcm) return is_header_sealed;
     const auto head = stream.subspan(at).first<kCheckedHeadBytes>();
     return Crc32c(head.first<68>()) ==
            LoadLittleEndian<uint32_t>(head.data() + 68);
@@ -46,10 +59,44 @@ struct Expected {
       std::span<const std::byte> stream) const {
     if (stream.size() < end()) return false;
     if (header.integrity == FrameIntegrity::kNone) return true;
+    if (header.integrity == FrameIntegrity::kAes256Gcm)
+      return opened.has_value();
     return Crc32c(stream.subspan(payload_at(), payload.size())) ==
            LoadLittleEndian<uint32_t>(stream.data() + at + 64);
   }
 };
+
+// Opens what `stream` has of the frame, whose header is message `number`, in one
+// go; the reader under test does it in pieces.
+void Open(std::span<const std::byte> stream, uint64_t number, Expected& frame) {
+  if (stream.size() < frame.payload_at()) return;
+  FrameCipher cipher(CipherSide::kOpen, SealedKey(), number);
+  const auto head =
+      stream.subspan(frame.at).first<kFrameHeaderBytes + kFrameTagBytes>();
+  frame.is_header_sealed = cipher.OpenHeader(head.first<kFrameHeaderBytes>(),
+                                             head.last<kFrameTagBytes>());
+  if (stream.size() < frame.end()) return;
+  Bytes payload(frame.payload.size());
+  if (!payload.empty()) {
+    cipher.BeginPayload();
+    cipher.Pass(stream.subspan(frame.payload_at(), payload.size()),
+                payload.data());
+    if (!cipher.EndOpen(
+            stream.subspan(frame.payload_end()).first<kFrameTagBytes>()))
+      return;
+  }
+  frame.opened = std::move(payload);
+}
+
+// A payload is a message of its own.
+void OpenAll(std::span<const std::byte> stream,
+             std::vector<Expected>& expected) {
+  uint64_t number = 0;
+  for (Expected& frame : expected) {
+    Open(stream, number, frame);
+    number += frame.payload.empty() ? 1 : 2;
+  }
+}
 
 // A stream that comes in chunks of given sizes and then ends. It sees where the
 // reader would have it place the bytes.
@@ -192,8 +239,10 @@ bool TryFrames(std::span<const std::byte> input, FrameIntegrity integrity) {
   if (expected.empty()) return false;
   const auto chunks = input.first<kChunks>();
   const std::span<const std::byte> stream = input.subspan(kChunks);
+  if (integrity == FrameIntegrity::kAes256Gcm) OpenAll(stream, expected);
   ChunkedLink link(stream, chunks, expected);
-  FrameReader reader(1, integrity);
+  const FrameKey key = SealedKey();
+  FrameReader reader(1, integrity, &key);
   // A byte comes in eight reads, at least; a header that came with the frame
   // before it takes a turn without.
   size_t turns_left = kChunks * (stream.size() + 1) + expected.size();
@@ -211,8 +260,10 @@ bool TryFrames(std::span<const std::byte> input, FrameIntegrity integrity) {
     RM_CHECK(frame.HasHeaderIn(stream), "takes a header that is not expected");
     RM_CHECK(link.read().size() >= frame.end(), "takes what has not come");
     RM_CHECK(frame.HasSoundPayloadIn(stream), "takes a damaged payload");
-    RM_CHECK(std::equal(frame.payload.begin(), frame.payload.end(),
-                        stream.begin() + frame.payload_at()),
+    RM_CHECK(frame.opened.has_value()
+                 ? frame.payload == *frame.opened
+                 : std::equal(frame.payload.begin(), frame.payload.end(),
+                              stream.begin() + frame.payload_at()),
              "places a payload wrongly");
   }
   return true;

@@ -1,5 +1,5 @@
-// TryFrames has a FrameReader read an input of kind kFrames or kCheckedFrames,
-// and checks where it places what; see wire_target.h.
+// TryFrames has a FrameReader read an input of kind kFrames, kCheckedFrames
+// or kSealedFrames, and checks where it places what; see wire_target.h.
 #ifndef RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
 #define RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
 

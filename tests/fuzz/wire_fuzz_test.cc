@@ -68,16 +68,21 @@ TEST(WireFuzzTest, AFlippedBitOfAHeaderIsRefused) {
   }
 }
 
-TEST(WireFuzzTest, AFlippedBitOfACheckedFrameIsFoundWhereverItIs) {
+TEST(WireFuzzTest, AFlippedBitOfACheckedOrSealedFrameIsFoundWhereverItIs) {
   Random random(4);
-  const Bytes input = ValidInput(WireKind::kCheckedFrames, random);
-  const size_t frames = std::to_integer<size_t>(input[1]) + 1;
-  for (size_t at = 2 + frames * kExpectationBytes + kChunks; at < input.size();
-       ++at) {
-    for (int bit = 0; bit < 8; ++bit) {
-      Bytes damaged = input;
-      damaged[at] ^= std::byte{1} << bit;
-      EXPECT_FALSE(TryWireInput(damaged)) << "byte " << at << ", bit " << bit;
+  for (const WireKind kind :
+       {WireKind::kCheckedFrames, WireKind::kSealedFrames}) {
+    const Bytes input = ValidInput(kind, random);
+    const size_t frames = std::to_integer<size_t>(input[1]) + 1;
+    const size_t begin = 2 + frames * kExpectationBytes + kChunks;
+    for (size_t at = begin; at < input.size(); ++at) {
+      for (int bit = 0; bit < 8; ++bit) {
+        Bytes damaged = input;
+        damaged[at] ^= std::byte{1} << bit;
+        EXPECT_FALSE(TryWireInput(damaged))
+            << "kind " << static_cast<int>(kind) << ", byte " << at << ", bit "
+            << bit;
+      }
     }
   }
 }

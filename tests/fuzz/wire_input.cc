@@ -35,13 +35,23 @@ FrameHeader AppendExpectation(Bytes& bytes, Random& random) {
   return ExpectedHeader(fields, payload_bytes);
 }
 
+// `cipher` has sealed the frames before it; only sealed frames use it.
 void AppendFrame(Bytes& bytes, FrameHeader header, FrameIntegrity integrity,
-                 Random& random) {
+                 FrameCipher& cipher, Random& random) {
   Bytes payload;
   AppendRandom(payload, header.payload_bytes, random);
   header.integrity = integrity;
   const FrameHeaderBytes encoded = EncodeFrameHeader(header);
   Append(bytes, encoded);
+  if (integrity == FrameIntegrity::kAes256Gcm) {
+    Append(bytes, cipher.SealHeader(encoded));
+    if (payload.empty()) return;
+    cipher.BeginPayload();
+    cipher.Pass(payload, payload.data());
+    Append(bytes, payload);
+    Append(bytes, cipher.EndSeal());
+    return;
+  }
   if (integrity == FrameIntegrity::kCrc32c)
     Append(bytes, FrameChecksums(encoded, payload));
   Append(bytes, payload);
@@ -57,8 +67,9 @@ void AppendFrames(Bytes& bytes, FrameIntegrity integrity, Random& random) {
     bytes.push_back(
         static_cast<std::byte>(random.Chance(30) ? 255 : random.Next()));
   }
+  FrameCipher cipher(CipherSide::kSeal, SealedKey());
   for (const FrameHeader& header : headers)
-    AppendFrame(bytes, header, integrity, random);
+    AppendFrame(bytes, header, integrity, cipher, random);
 }
 
 HandshakeMessage RandomMessage(Random& random) {
@@ -143,6 +154,12 @@ FrameHeader ExpectedHeader(uint8_t fields, uint32_t payload_bytes) {
   return header;
 }
 
+FrameKey SealedKey() {
+  FrameKey key;
+  key.fill(std::byte{0x33});
+  return key;
+}
+
 Nonce ConnectorNonce() {
   Nonce nonce;
   nonce.fill(std::byte{0x11});
@@ -199,6 +216,9 @@ Bytes ValidInput(WireKind kind, Random& random) {
       break;
     case WireKind::kCheckedFrames:
       AppendFrames(bytes, FrameIntegrity::kCrc32c, random);
+      break;
+    case WireKind::kSealedFrames:
+      AppendFrames(bytes, FrameIntegrity::kAes256Gcm, random);
       break;
     case WireKind::kHandshake:
       Append(bytes, EncodeHandshake(RandomMessage(random)));

@@ -7,6 +7,7 @@
 //                      for each, sizes of the first 8 reads, over and over
 //                      (8 bytes; 255: all there is), then the stream
 //   kCheckedFrames     the same, where frames carry checksums
+//   kSealedFrames      the same, where they are encrypted under SealedKey()
 //   kHandshake         message (80)
 //   kAcceptor          what a connector sends: messages (80 each)
 //   kConnector         what an acceptor sends
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "common/transport/frame.h"
+#include "common/transport/frame_cipher.h"
 #include "common/transport/handshake.h"
 #include "tests/simulator/random.h"
 
@@ -38,9 +40,10 @@ enum class WireKind : uint8_t {
   kAcceptor,
   kConnector,
   kShareMessage,
-  kCheckedFrames
+  kCheckedFrames,
+  kSealedFrames
 };
-inline constexpr int kWireKinds = 7;
+inline constexpr int kWireKinds = 8;
 
 inline constexpr size_t kMaxFrames = 3;
 inline constexpr size_t kExpectationBytes = 4;
@@ -50,6 +53,9 @@ inline constexpr uint32_t kMaxPayloadBytes = 1500;
 // The header that an expectation stands for.
 [[nodiscard]] FrameHeader ExpectedHeader(uint8_t fields,
                                          uint32_t payload_bytes);
+
+// The key that frames are sealed with here.
+[[nodiscard]] FrameKey SealedKey();
 
 // The only connection that an honest peer makes here, and its secret.
 inline constexpr LinkIdentity kLink = {.job = 0x0123456789abcdef,

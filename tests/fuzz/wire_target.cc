@@ -182,6 +182,8 @@ bool TryWireInput(std::span<const std::byte> input) {
       return TryFrames(rest, FrameIntegrity::kNone);
     case WireKind::kCheckedFrames:
       return TryFrames(rest, FrameIntegrity::kCrc32c);
+    case WireKind::kSealedFrames:
+      return TryFrames(rest, FrameIntegrity::kAes256Gcm);
     case WireKind::kHandshake:
       return TryHandshake(rest);
     case WireKind::kAcceptor:

@@ -2,8 +2,8 @@
 // the network, and aborts where they do what they must not:
 //   - a header, message or stream counts as good exactly where its bytes are the
 //     expected ones, which is found out from the bytes alone;
-//   - a header or payload that does not fit its checksum is damage, and no other
-//     is;
+//   - a header or payload that does not fit its checksum or tag is damage, and no
+//     other is;
 //   - what was parsed stands for the bytes that it was parsed from;
 //   - a frame's payload is placed in its own buffer, and unless that is scratch
 //     only once its header is the expected one; nothing is read beyond a header
