@@ -30,6 +30,7 @@ inline constexpr std::string_view kPermissionDenied = "PERMISSION_DENIED";
 inline constexpr std::string_view kIdentityNotProven = "IDENTITY_NOT_PROVEN";
 inline constexpr std::string_view kSuperseded = "SUPERSEDED_BY_NEW_INCARNATION";
 inline constexpr std::string_view kProtocolMismatch = "PROTOCOL_MISMATCH";
+inline constexpr std::string_view kEncryptionMismatch = "ENCRYPTION_MISMATCH";
 inline constexpr std::string_view kSessionProtocolViolation =
     "SESSION_PROTOCOL_VIOLATION";
 inline constexpr std::string_view kLeaseExpired = "LEASE_EXPIRED";

@@ -4,14 +4,16 @@ meet are refused with one line."""
 import collections
 import contextlib
 import re
+import signal
 import socket
 import subprocess
 import threading
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, binary, synthetic_job
+from tests.integration.cluster import Cluster, binary, generation_of, step_of, synthetic_job
 
+ENDLESS = 10_000_000
 USAGE = 2
 ALL_PROTOCOLS = 0x0003
 SO_RCVBUFFORCE = 33  # socket(7)
@@ -120,6 +122,28 @@ class EncryptionTest(unittest.TestCase):
                 # The others do not mind.
                 cluster.run_job(synthetic_job(workers_min=2, workers_max=2))
                 self.assertTrue(all(worker.popen.poll() is None for worker in good))
+
+    def test_a_coordinator_that_is_restarted_with_the_other_setting_costs_nothing(self):
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator("--data_encryption=off", budget="60s")
+            workers = [cluster.start_worker(f"w{index}") for index in range(2)]
+            cluster.await_workers(2)
+            job = cluster.submit(synthetic_job(workers_min=2, workers_max=2, steps=ENDLESS))
+            cluster.await_step(job, 10)
+            for setting in ("required", "off"):
+                coordinator.signal(signal.SIGKILL)
+                coordinator.wait()
+                coordinator = cluster.start_coordinator(f"--data_encryption={setting}", listen=cluster.address, budget="60s")
+                for worker in workers if setting == "required" else ():
+                    cluster.await_output(worker, "session.encryption_mismatch")
+            for worker in workers:
+                cluster.await_output(worker, "(restarted) again")
+                lines = [line for line in worker.output().splitlines() if "--data_encryption" in line]
+                self.assertEqual(len(lines), 1, worker.output())
+                self.assertIn("runs with --data_encryption=off, this coordinator with --data_encryption=required", lines[0])
+            step = step_of(cluster.job(job))
+            cluster.await_step(job, step + 10)
+            self.assertEqual(generation_of(cluster.job(job)), 1)
 
     def test_a_coordinator_that_others_reach_needs_tls_for_the_secret(self):
         result = run(binary("coordinator"), "--listen=0.0.0.0:0", "--insecure", "--data_encryption=required")

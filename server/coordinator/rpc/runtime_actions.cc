@@ -1,5 +1,7 @@
 // The part of CoordinatorRuntime that carries out the core's actions.
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,8 +46,8 @@ std::string EvidenceText(const v1::Verdict& verdict) {
   return text;
 }
 
-// Returns the topology of the workers; those of a host follow one another.
-Topology TopologyOf(const Job& job) {
+// The workers of a host follow one another.
+std::vector<int> RanksPerHost(const Job& job) {
   std::vector<int> ranks_per_host;
   const std::string* last = nullptr;
   for (const Member& member : job.members) {
@@ -55,7 +57,24 @@ Topology TopologyOf(const Job& job) {
     ++ranks_per_host.back();
     last = &host;
   }
-  return Topology::OfHosts(ranks_per_host);
+  return ranks_per_host;
+}
+
+// The hosts that the job would have with the newcomer of a rehearsal. Others that
+// are to join with it count as the first host's: each answers for its own host.
+std::vector<int> RanksPerHostWith(const SendAssignment& newcomer,
+                                  const Job& job) {
+  std::vector<int> ranks_per_host = RanksPerHost(job);
+  const bool is_known_host = std::any_of(
+      job.members.begin(), job.members.end(), [&](const Member& member) {
+        return member.identity.role == v1::ROLE_WORKER &&
+               member.identity.host_key == newcomer.self.host_key;
+      });
+  if (!is_known_host) ranks_per_host.push_back(newcomer.local_world_size);
+  ranks_per_host.front() +=
+      newcomer.world_size -
+      std::accumulate(ranks_per_host.begin(), ranks_per_host.end(), 0);
+  return ranks_per_host;
 }
 
 std::shared_ptr<const v1::ShardPlacements> PlacementsOf(const Job& job) {
@@ -152,6 +171,7 @@ void CoordinatorRuntime::Perform(SendWelcome& action) {
   *welcome.mutable_beat_interval() = ToProto(options_.config.beat_interval);
   *welcome.mutable_lease() = ToProto(options_.config.lease);
   *welcome.mutable_state_wait() = ToProto(options_.config.state_wait);
+  welcome.set_requires_encryption(options_.config.requires_encryption);
   it->second.stream->Send(std::move(message));
 }
 
@@ -166,7 +186,7 @@ const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
     secrets_ = {.generation = generation,
                 .secret = RandomBytes(kSecretBytes),
                 .table_hash = MemberTableHash(table),
-                .topology = TopologyOf(job),
+                .topology = Topology::OfHosts(RanksPerHost(job)),
                 .placements = PlacementsOf(job)};
   }
   return secrets_;
@@ -185,7 +205,12 @@ void CoordinatorRuntime::SendRehearsal(const SendAssignment& action,
       MemberProto(action.self, action.world_size, action.resume_step);
   assignment.set_world_size(action.world_size);
   assignment.set_local_world_size(action.local_world_size);
-  assignment.add_ranks_per_host(action.world_size);
+  for (const int ranks : RanksPerHostWith(action, job))
+    assignment.add_ranks_per_host(ranks);
+  // Of what the job's own would be, a rehearsal can only fail on this; and a
+  // coordinator that was restarted does not know the job's own.
+  if (options_.config.requires_encryption)
+    assignment.set_frame_integrity(v1::FRAME_INTEGRITY_AES_256_GCM);
   assignment.set_resume_step(action.resume_step);
   assignment.mutable_state_copy()->set_source_rank(action.state_source_rank);
   assignment.mutable_state_copy()->set_is_newcomer(true);

@@ -143,11 +143,15 @@ class RuntimeTest : public ::testing::Test {
   }
 
   // Submits a job for `workers` workers and returns its id, or the error.
-  absl::StatusOr<std::string> Submit(int workers) {
+  absl::StatusOr<std::string> Submit(int workers, int most = 0) {
     v1::SubmitJobRequest request;
     v1::JobSpec& spec = *request.mutable_spec();
     spec.set_name("digits");
     spec.mutable_workers()->set_min(workers);
+    if (most > 0) {
+      spec.mutable_workers()->set_max(most);
+      spec.mutable_workers()->mutable_settle();
+    }
     spec.mutable_train()->mutable_model()->mutable_mlp();
     spec.mutable_train()->mutable_data()->mutable_synthetic();
     spec.mutable_train()->set_steps(10);
@@ -294,6 +298,46 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
               assignments[0].generation());
   }
   EXPECT_EQ(Status().jobs(0).state(), v1::JOB_STATE_RUNNING);
+}
+
+// Its GPU may not reach the others' in clear: it must find that out before the
+// members stop for it.
+TEST_F(RuntimeTest, ANewcomerOnAnotherHostRehearsesWhatItWouldBeAMemberOf) {
+  config_ = Config::FromFailureBudget(absl::Minutes(10));
+  config_.requires_encryption = true;
+  Restart();
+  const auto join = [&](const std::string& name, const std::string& host) {
+    FakeWorker worker = Connect();
+    v1::SessionRequest hello = HelloOf(name, host);
+    hello.mutable_hello()->set_requires_encryption(true);
+    hello.mutable_hello()->set_rehearses(true);
+    Say(worker, hello);
+    EXPECT_TRUE(worker.stream->Take().welcome().requires_encryption());
+    return worker;
+  };
+  const FakeWorker members[] = {join("w0", "node-1"), join("w1", "node-1")};
+  ASSERT_TRUE(Submit(2, /*most=*/4).ok());
+  clock_.Advance(absl::Seconds(2));  // workers of the one before have had their time
+  v1::SessionRequest prepared;
+  for (const FakeWorker& member : members) {
+    prepared.mutable_prepared()->set_generation(
+        member.stream->Take().assignment().generation());
+  }
+  for (const FakeWorker& member : members) Say(member, prepared);
+  for (const FakeWorker& member : members)
+    EXPECT_TRUE(member.stream->Take().has_start());
+  v1::SessionRequest beat;
+  beat.mutable_beat()->set_generation(prepared.prepared().generation());
+  beat.mutable_beat()->set_step(1);
+  beat.mutable_beat()->set_phase(v1::PHASE_STEP);
+  for (const FakeWorker& member : members) Say(member, beat);
+
+  const FakeWorker elsewhere = join("w2", "node-2");
+  clock_.Advance(config_.join_settle);
+  const v1::Assignment far = elsewhere.stream->Take().assignment();
+  EXPECT_TRUE(far.rehearsal());
+  EXPECT_EQ(far.frame_integrity(), v1::FRAME_INTEGRITY_AES_256_GCM);
+  EXPECT_THAT(far.ranks_per_host(), ElementsAre(2, 1));
 }
 
 TEST_F(RuntimeTest, FramesAreNotCheckedBesideAWorkerThatCannot) {

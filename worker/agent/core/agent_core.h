@@ -145,9 +145,9 @@ class AgentCore {
   void On(const TerminateSignal& event);
   void On(const Tick& event);
 
-  // Returns true if the session ended because the name is taken, and that may
-  // pass.
-  bool MayWaitForName(const SessionDown& end);
+  // Returns true if the session ended for what may pass: the name is taken, or the
+  // coordinator that this worker was attached to has another setting now.
+  bool MayWait(const SessionDown& end);
   // Bound on the welcome in the present attempt.
   absl::Duration AnswerTimeout() const;
   // Another coordinator has sent it away.
@@ -238,7 +238,7 @@ class AgentCore {
   // Where the last session was, and whether it is tried next.
   std::string peer_;
   bool is_peer_next_ = false;
-  bool is_refusal_said_ = false;  // since the session was last up
+  std::string refusal_said_;  // its reason, since the session was last up
   uint64_t coordinator_incarnation_ = 0;
   int protocol_ = 0;  // of the last session
   absl::Duration beat_interval_ = absl::InfiniteDuration();

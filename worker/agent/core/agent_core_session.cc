@@ -31,7 +31,7 @@ void AgentCore::On(const SessionUp& event) {
   give_up_deadline_.reset();
   is_expelled_ = false;
   peer_ = event.peer;
-  is_refusal_said_ = false;
+  refusal_said_.clear();
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
   coordinator_incarnation_ = event.coordinator_incarnation;
@@ -49,8 +49,8 @@ void AgentCore::On(const SessionDown& event) {
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   if (was_up) down_since_ = now_;
   const bool is_name_news = IsNameInUse(event) && !name_deadline_;
-  if (const auto refusal = PermanentRefusal(
-          event, config_.coordinator, config_.name, MayWaitForName(event))) {
+  if (const auto refusal = PermanentRefusal(event, config_.coordinator,
+                                            config_.name, MayWait(event))) {
     ExitWith(refusal->code, refusal->message);
     return;
   }
@@ -60,7 +60,8 @@ void AgentCore::On(const SessionDown& event) {
                                      " did not answer within ",
                                      absl::FormatDuration(AnswerTimeout()))
                       : DescribeSessionEnd(event, config_.coordinator);
-  if (IsOfOtherCoordinator(event)) SayRefusal(event);
+  if (IsOfOtherCoordinator(event) || IsEncryptionMismatch(event))
+    SayRefusal(event);
   // One line per outage, and one if the name is taken; further attempts are
   // silent.
   if (was_up || is_name_news ||
@@ -104,7 +105,14 @@ void AgentCore::On(const SessionDown& event) {
 }
 
 void AgentCore::SayRefusal(const SessionDown& event) {
-  if (std::exchange(is_refusal_said_, true)) return;
+  if (std::exchange(refusal_said_, event.reason) == event.reason) return;
+  if (IsEncryptionMismatch(event)) {
+    Say(Severity::kError, "session.encryption_mismatch",
+        absl::StrCat(DescribeSessionEnd(event, config_.coordinator),
+                     "; this worker waits ", absl::FormatDuration(Patience()),
+                     " for a coordinator with its own setting"));
+    return;
+  }
   Say(Severity::kWarning, "session.other_coordinator",
       absl::StrCat(
           "another coordinator than its own, ",
@@ -125,7 +133,10 @@ bool AgentCore::IsAwayUntilTrainerReturns() const {
   return link_ == Link::kDown && is_expelled_ && state_ == AgentState::kHalting;
 }
 
-bool AgentCore::MayWaitForName(const SessionDown& end) {
+bool AgentCore::MayWait(const SessionDown& end) {
+  // One that was let in before holds what a coordinator with the former setting
+  // needs: whoever restarted it may have erred.
+  if (IsEncryptionMismatch(end)) return state_ != AgentState::kConnecting;
   if (!IsNameInUse(end) || state_ != AgentState::kConnecting) return false;
   if (!name_deadline_) name_deadline_ = now_ + config_.name_wait;
   return now_ < *name_deadline_;

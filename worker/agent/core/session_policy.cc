@@ -29,10 +29,10 @@ absl::Duration RetryDelay(int attempt, absl::Duration initial,
 
 std::optional<Refusal> PermanentRefusal(const SessionDown& end,
                                         std::string_view coordinator,
-                                        std::string_view name,
-                                        bool may_wait_for_name) {
+                                        std::string_view name, bool may_wait) {
+  if (IsEncryptionMismatch(end) && may_wait) return std::nullopt;
   if (IsNameInUse(end)) {
-    if (may_wait_for_name) return std::nullopt;
+    if (may_wait) return std::nullopt;
     return Refusal{ExitCode::kUsage,
                    Join({"coordinator ", coordinator, ": ", end.message,
                          "; choose another --name"})};
@@ -81,6 +81,10 @@ bool IsNameInUse(const SessionDown& end) {
 }
 
 bool IsExpulsion(const SessionDown& end) {
+bool IsEncryptionMismatch(const SessionDown& end) {
+  return end.reason == reason::kEncryptionMismatch;
+}
+
   return end.reason == reason::kLeaseExpired ||
          end.reason == reason::kStaleGeneration;
 }

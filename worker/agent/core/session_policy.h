@@ -27,15 +27,19 @@ struct Refusal {
 
 // Returns why trying again is of no use after `end`, or nullopt if it may be of
 // use. `coordinator` is the address and `name` the worker's name, for the
-// message. `may_wait_for_name`: the holder of the name may be a dead process,
-// so the name may be free later.
+// message. `may_wait`: what stands in the way may pass. The holder of the name may be
+// a dead process, or the coordinator was restarted with another setting.
 [[nodiscard]] std::optional<Refusal> PermanentRefusal(
     const SessionDown& end, std::string_view coordinator, std::string_view name,
-    bool may_wait_for_name);
+    bool may_wait);
 
 // Returns true if the coordinator refused the worker because another process,
 // not known to be dead, has its name.
 [[nodiscard]] bool IsNameInUse(const SessionDown& end);
+
+// Returns true if worker and coordinator run with different settings of
+// --data_encryption.
+[[nodiscard]] bool IsEncryptionMismatch(const SessionDown& end);
 
 // Returns true if the coordinator ended the session because the worker is no
 // longer a member of its generation.

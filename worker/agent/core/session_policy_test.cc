@@ -14,7 +14,7 @@ constexpr absl::Duration kMax = absl::Seconds(1);
 
 std::optional<Refusal> Refuse(absl::StatusCode code, std::string_view reason) {
   return PermanentRefusal(SessionDown{code, std::string(reason), "why"},
-                          "head:7000", "w0", /*may_wait_for_name=*/false);
+                          "head:7000", "w0", /*may_wait=*/false);
 }
 
 TEST(RetryDelayTest, DoublesUpToItsBound) {
@@ -28,6 +28,18 @@ TEST(RetryDelayTest, IsSpreadOverItsUpperHalf) {
   EXPECT_EQ(RetryDelay(0, kInitial, kMax, 0), absl::Milliseconds(50));
   EXPECT_EQ(RetryDelay(0, kInitial, kMax, 0.5), absl::Milliseconds(75));
   EXPECT_EQ(RetryDelay(0, kInitial, kMax, 7), absl::Milliseconds(100));
+}
+
+TEST(PermanentRefusalTest, AnotherSettingIsWaitedForOnceItHasFitted) {
+  const SessionDown end = {absl::StatusCode::kInvalidArgument,
+                           std::string(reason::kEncryptionMismatch), "why"};
+  EXPECT_FALSE(
+      PermanentRefusal(end, "head:7000", "w0", /*may_wait=*/true).has_value());
+  const auto refusal =
+      PermanentRefusal(end, "head:7000", "w0", /*may_wait=*/false);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, ExitCode::kUsage);
+  EXPECT_THAT(refusal->message, HasSubstr("refuses this worker: why"));
 }
 
 TEST(PermanentRefusalTest, NamesWhatToCorrect) {
@@ -83,11 +95,11 @@ TEST(PermanentRefusalTest, ANameThatADeadProcessHoldsMayBeFreeLater) {
   const SessionDown in_use{absl::StatusCode::kAlreadyExists,
                            std::string(reason::kWorkerNameInUse), "why"};
   EXPECT_FALSE(PermanentRefusal(in_use, "head:7000", "w0",
-                                /*may_wait_for_name=*/true));
+                                /*may_wait=*/true));
   const SessionDown superseded{absl::StatusCode::kAborted,
                                std::string(reason::kSuperseded), "why"};
   EXPECT_TRUE(PermanentRefusal(superseded, "head:7000", "w0",
-                               /*may_wait_for_name=*/true));
+                               /*may_wait=*/true));
 }
 
 TEST(DescribeSessionEndTest, SaysWhenANameDoesNotResolve) {

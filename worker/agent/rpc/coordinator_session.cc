@@ -208,6 +208,10 @@ class CoordinatorSession::Stream final
     RETURN_IF_ERROR(ReceivePoints().Pass(response_.message_case()));
     absl::StatusOr<std::optional<agent::Event>> event = ToEvent(response_);
     if (!event.ok()) return event.status();
+    if (response_.has_welcome()) {
+      RETURN_IF_ERROR(
+          CheckEncryption(response_.welcome(), requires_encryption_));
+    }
     if (response_.has_assignment()) {
       RETURN_IF_ERROR(
           CheckEncryption(response_.assignment(), requires_encryption_));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/fail_point/fail_point.h"
+#include "common/status/reason.h"
 #include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,9 +31,10 @@ class CoordinatorSessionTest : public ::testing::Test {
     session_.reset();
   }
 
-  void Open(const std::string& peer = "") {
+  void Open(const std::string& peer = "", bool requires_encryption = false) {
     Message hello;
     hello.mutable_hello()->set_name("w0");
+    hello.mutable_hello()->set_requires_encryption(requires_encryption);
     session_ = CoordinatorSession::Open(coordinator_.address(), peer,
                                         grpc::InsecureChannelCredentials(),
                                         hello, [this](agent::Event event) {
@@ -84,6 +86,16 @@ TEST_F(CoordinatorSessionTest, EveryMessageHasAPoint) {
     EXPECT_THAT(names,
                 Contains("session.receive." + response->field(i)->name()));
   }
+}
+
+// The coordinator is of a release that does not know the setting.
+TEST_F(CoordinatorSessionTest, ACoordinatorThatCannotEncryptIsNotJoined) {
+  Open("", /*requires_encryption=*/true);
+  const agent::Event event = Take();
+  const auto* down = std::get_if<agent::SessionDown>(&event);
+  ASSERT_NE(down, nullptr) << agent::EventName(event);
+  EXPECT_EQ(down->code, absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(down->reason, reason::kEncryptionMismatch);
 }
 
 TEST_F(CoordinatorSessionTest, AnErrorAtTheHelloBreaksTheSession) {

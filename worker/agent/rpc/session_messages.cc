@@ -55,6 +55,11 @@ absl::Status Violation(std::string_view what) {
       reason::kSessionProtocolViolation);
 }
 
+// A value of the flag --data_encryption.
+absl::string_view EncryptionText(bool is_required) {
+  return is_required ? "required" : "off";
+}
+
 absl::StatusOr<Event> WelcomeEvent(const v1::Welcome& welcome) {
   if (welcome.protocol() < kProtocolMin || welcome.protocol() > kProtocolMax) {
     return WithReason(
@@ -404,18 +409,30 @@ absl::StatusOr<std::optional<Event>> ToEvent(
   return std::optional<Event>();
 }
 
+absl::Status CheckEncryption(const v1::Welcome& welcome, bool is_required) {
+  if (welcome.requires_encryption() == is_required) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat(
+          "this worker runs with --data_encryption=",
+          EncryptionText(is_required),
+          ", this coordinator with --data_encryption=",
+          EncryptionText(!is_required),
+          is_required ? " or it is of a release that does not know the flag"
+                      : "",
+          "; start both with the same")),
+      reason::kEncryptionMismatch);
+}
+
 absl::Status CheckEncryption(const v1::Assignment& assignment,
                              bool is_required) {
   const bool is_encrypted =
       assignment.frame_integrity() == v1::FRAME_INTEGRITY_AES_256_GCM;
-  // A rehearsal has no peers.
-  if (assignment.rehearsal() || is_encrypted == is_required)
-    return absl::OkStatus();
+  if (is_encrypted == is_required) return absl::OkStatus();
   return Violation(
       absl::StrCat("generation ", assignment.generation(), " is ",
                    is_encrypted ? "" : "not ",
                    "encrypted, and this worker runs with --data_encryption=",
-                   is_required ? "required" : "off"));
+                   EncryptionText(is_required)));
 }
 
 v1::SessionRequest HelloMessage(const WorkerIdentity& identity,

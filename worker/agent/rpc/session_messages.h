@@ -20,6 +20,7 @@ namespace v1 {
 class Assignment;
 class SessionRequest;
 class SessionResponse;
+class Welcome;
 }  // namespace v1
 
 // The protocol versions that this worker speaks; from 2 on, frames may carry
@@ -38,9 +39,14 @@ inline constexpr int64_t kMaxLogReplyBytes = 1 << 20;
 [[nodiscard]] absl::StatusOr<std::optional<agent::Event>> ToEvent(
     const v1::SessionResponse& message);
 
-// INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  the generation's frames are not
-// encrypted, and that `is_required`; or they are, and it is not: a coordinator of
+// INVALID_ARGUMENT/ENCRYPTION_MISMATCH  the coordinator forms no encrypted
+// generations, and that `is_required`; or it does, and it is not: a coordinator of
 // an earlier release does not know what a hello requires.
+[[nodiscard]] absl::Status CheckEncryption(const v1::Welcome& welcome,
+                                           bool is_required);
+
+// INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  the generation is not what the
+// welcome promised.
 [[nodiscard]] absl::Status CheckEncryption(const v1::Assignment& assignment,
                                            bool is_required);
 

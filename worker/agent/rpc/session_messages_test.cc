@@ -221,13 +221,25 @@ TEST(SessionMessagesTest, AGenerationIsEncryptedIfTheWorkerRequiresIt) {
               "worker runs with "
               "--data_encryption=required");
   }
-  assignment.set_rehearsal(true);
-  EXPECT_TRUE(CheckEncryption(assignment, true).ok());
-  assignment.set_rehearsal(false);
   assignment.set_frame_integrity(v1::FRAME_INTEGRITY_AES_256_GCM);
   EXPECT_TRUE(CheckEncryption(assignment, true).ok());
   EXPECT_EQ(ReasonOf(CheckEncryption(assignment, false)),
             reason::kSessionProtocolViolation);
+}
+
+TEST(SessionMessagesTest, ACoordinatorWithAnotherSettingIsNamedAtItsWelcome) {
+  v1::Welcome welcome;
+  EXPECT_TRUE(CheckEncryption(welcome, false).ok());
+  const absl::Status plain = CheckEncryption(welcome, true);
+  EXPECT_EQ(ReasonOf(plain), reason::kEncryptionMismatch);
+  EXPECT_EQ(plain.message(),
+            "this worker runs with --data_encryption=required, this "
+            "coordinator with --data_encryption=off or it is of a release that "
+            "does not know the flag; start both with the same");
+  welcome.set_requires_encryption(true);
+  EXPECT_TRUE(CheckEncryption(welcome, true).ok());
+  EXPECT_EQ(ReasonOf(CheckEncryption(welcome, false)),
+            reason::kEncryptionMismatch);
 }
 
 TEST(SessionMessagesTest, UnpacksTheCostsThatAllGoBy) {

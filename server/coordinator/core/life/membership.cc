@@ -165,7 +165,7 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
                            ", this coordinator with --data_encryption=",
                            Sv(EncryptionText(config.requires_encryption)),
                            "; start both with the same")),
-          reason::kInvalidRequest);
+          reason::kEncryptionMismatch);
     return true;
   }
   if (IsImpostor(turn.state, hello)) {
