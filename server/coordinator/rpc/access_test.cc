@@ -109,6 +109,13 @@ class AccessTest : public ::testing::Test {
   std::shared_ptr<grpc::Channel> Connect(
       const TestCertificates::Files* files = nullptr,
       const std::string& token = "") const {
+    return MakeChannel(server_->address().ToString(),
+                       CredentialsOf(files, token),
+                       {.has_own_connection = true});
+  }
+
+  std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
+      const TestCertificates::Files* files, const std::string& token) const {
     grpc::SslCredentialsOptions ssl;
     ssl.pem_root_certs = TextOf(ours_.ca_file());
     if (files != nullptr) {
@@ -122,8 +129,7 @@ class AccessTest : public ::testing::Test {
           credentials,
           grpc::MetadataCredentialsFromPlugin(std::make_unique<Token>(token)));
     }
-    return MakeChannel(server_->address().ToString(), std::move(credentials),
-                       {.has_own_connection = true});
+    return credentials;
   }
 
   std::shared_ptr<grpc::Channel> ConnectAs(Role role) const {
@@ -273,6 +279,22 @@ TEST_F(AccessTest, OpenCallsEndWithTheRightsOfTheirCallers) {
   // Certificates that name their role need no file.
   other.HangUp();
   EXPECT_FALSE(absl::IsUnauthenticated(FromGrpcStatus(other.End())));
+}
+
+TEST_F(AccessTest, ASessionEndsIfItsRoleIsTakenAway) {
+  TestWorker worker(Connect(nullptr, TokenOf(Role::kWorker)), "w0");
+  ASSERT_TRUE(worker.Join());
+  access_->Replace(*AccessRules::Parse(
+      absl::StrCat("tokens: [{name: t-worker, role: server, sha256: ",
+                   absl::BytesToHexString(Sha256(TokenOf(Role::kWorker))),
+                   "}]"),
+      "access.yaml"));
+  server_->EndRefusedCalls();
+  const absl::Status end = FromGrpcStatus(worker.End());
+  EXPECT_TRUE(absl::IsPermissionDenied(end));
+  EXPECT_EQ(end.message(),
+            "t-worker (server) may not join as a worker, which takes the role "
+            "worker");
 }
 
 TEST_F(AccessTest, ACancellationThatIsRefusedIsALine) {

@@ -55,6 +55,20 @@ Credentials CredentialsOf(const grpc::AuthContext& context,
   return credentials;
 }
 
+// The role that a session as a `role` takes.
+Role RoleFor(v1::Role role) {
+  return role == v1::ROLE_WORKER ? Role::kWorker : Role::kServer;
+}
+
+absl::Status MayNotJoin(const std::string& name, const std::string& roles,
+                        v1::Role role) {
+  return WithReason(
+      absl::PermissionDeniedError(absl::StrCat(
+          name, " (", roles, ") may not join as a ", std::string(NameOf(role)),
+          ", which takes the role ", std::string(NameOf(RoleFor(role))))),
+      reason::kPermissionDenied);
+}
+
 class Admission final : public grpc::AuthMetadataProcessor {
  public:
   Admission(std::shared_ptr<const AccessControl> access,
@@ -114,16 +128,15 @@ Caller CallerOf(const grpc::CallbackServerContext& context,
 
 absl::Status CheckSessionRole(const Caller& caller, v1::Role role) {
   if (caller.name.empty() && caller.owns_all) return absl::OkStatus();
-  const std::string needed(
-      NameOf(role == v1::ROLE_WORKER ? Role::kWorker : Role::kServer));
   for (const absl::string_view has : absl::StrSplit(caller.roles, ',')) {
-    if (has == needed) return absl::OkStatus();
+    if (has == std::string(NameOf(RoleFor(role)))) return absl::OkStatus();
   }
-  return WithReason(
-      absl::PermissionDeniedError(absl::StrCat(
-          caller.name, " (", caller.roles, ") may not join as a ",
-          std::string(NameOf(role)), ", which takes the role ", needed)),
-      reason::kPermissionDenied);
+  return MayNotJoin(caller.name, caller.roles, role);
+}
+
+absl::Status CheckSessionRole(const Identity& caller, v1::Role role) {
+  if (caller.roles.Has(RoleFor(role))) return absl::OkStatus();
+  return MayNotJoin(caller.name, NamesOf(caller.roles), role);
 }
 
 }  // namespace ringmaster::coordinator

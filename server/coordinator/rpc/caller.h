@@ -33,8 +33,10 @@ namespace ringmaster::coordinator {
 [[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
                               const AccessControl* access);
 
-// PERMISSION_DENIED unless the caller may open a session in `role`.
+// PERMISSION_DENIED unless the caller may have a session in `role`.
 [[nodiscard]] absl::Status CheckSessionRole(const Caller& caller,
+                                            v1::Role role);
+[[nodiscard]] absl::Status CheckSessionRole(const Identity& caller,
                                             v1::Role role);
 
 }  // namespace ringmaster::coordinator

@@ -1,9 +1,12 @@
 // OpenCalls are the calls that stay open, sessions and watches: each ends when its caller
-// may not make it any more.
+// may not make it any more. A client that reads nothing holds up the end of its call: the
+// connection of one that is still open some time later is broken.
 //
 // Thread-safe.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_OPEN_CALLS_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_OPEN_CALLS_H_
+
+#include <grpcpp/alarm.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,6 +16,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/sync/mutex.h"
 #include "server/coordinator/access/access_control.h"
 
@@ -28,6 +32,10 @@ class OpenCalls {
     // Ends it with that status; must not block. May be called more than once, and while
     // or after its place is given up.
     std::function<void(const absl::Status& status)> end;
+    // Breaks its connection; as `end`.
+    std::function<void()> cut;
+    // What the caller needs besides the right to the method; empty: nothing. As `end`.
+    std::function<absl::Status(const Identity& caller)> check;
   };
 
   // A call is one of these while its place lives.
@@ -37,6 +45,10 @@ class OpenCalls {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
+    // Ends the call if its caller may not make it: to be called when `check` has
+    // another answer.
+    void Review() { calls_.Review(id_); }
+
    private:
     friend class OpenCalls;
     Place(OpenCalls& calls, int64_t id) : calls_(calls), id_(id) {}
@@ -45,9 +57,11 @@ class OpenCalls {
     const int64_t id_;
   };
 
-  // `access` null: nobody is asked who they are, and every call may stay.
-  explicit OpenCalls(std::shared_ptr<const AccessControl> access)
-      : access_(std::move(access)) {}
+  // `access` null: nobody is asked who they are, and every call may stay. `patience` is
+  // from a call's end to its cut.
+  explicit OpenCalls(std::shared_ptr<const AccessControl> access,
+                     absl::Duration patience = absl::Seconds(3))
+      : access_(std::move(access)), patience_(patience) {}
 
   // The place of `call`, which must not outlive this. Ends the call if its rights were
   // taken away since it was admitted.
@@ -58,13 +72,21 @@ class OpenCalls {
   void EndRefused() EXCLUDES(mutex_);
 
  private:
-  void EndIfRefused(const Call& call) const;
+  struct Entry {
+    std::shared_ptr<const Call> call;
+    // Set once it was ended.
+    std::unique_ptr<grpc::Alarm> cut = {};
+  };
+
+  [[nodiscard]] absl::Status Admit(const Call& call) const;
+  void Review(int64_t id) EXCLUDES(mutex_);
   void Remove(int64_t id) EXCLUDES(mutex_);
 
   const std::shared_ptr<const AccessControl> access_;
+  const absl::Duration patience_;
   Mutex mutex_;
   int64_t last_id_ GUARDED_BY(mutex_) = 0;
-  std::map<int64_t, std::shared_ptr<const Call>> calls_ GUARDED_BY(mutex_);
+  std::map<int64_t, Entry> calls_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster::coordinator

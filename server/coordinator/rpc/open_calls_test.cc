@@ -1,5 +1,7 @@
 #include "server/coordinator/rpc/open_calls.h"
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr char kWatch[] = "/ringmaster.v1.StatusService/WatchStatus";
 
@@ -38,20 +41,31 @@ class OpenCallsTest : public testing::Test {
     return {.method = kWatch,
             .address = "10.0.0.7",
             .credentials = std::move(credentials),
-            .end = [this](const absl::Status& status) {
-              ends_.push_back(std::string(status.message()));
-            }};
+            .end =
+                [this](const absl::Status& status) {
+                  ends_.push_back(std::string(status.message()));
+                },
+            .cut = [this] { cut_.set_value(); },
+            .check =
+                [this](const Identity& caller) {
+                  return caller.roles.Has(needed_)
+                             ? absl::OkStatus()
+                             : absl::PermissionDeniedError(caller.name);
+                }};
   }
 
   const std::shared_ptr<AccessControl> access_ =
       std::make_shared<AccessControl>(TokenOf("viewer"));
-  OpenCalls calls_{access_};
+  Role needed_ = Role::kViewer;
+  std::promise<void> cut_;
+  OpenCalls calls_{access_, /*patience=*/absl::Milliseconds(20)};
   std::vector<std::string> ends_;
   LogCapture log_;
 };
 
 TEST_F(OpenCallsTest, ACallEndsWithItsRights) {
   const auto place = calls_.Add(Call());
+  needed_ = Role::kOperator;
   access_->Replace(TokenOf("operator"));  // who may watch, too
   calls_.EndRefused();
   EXPECT_THAT(ends_, IsEmpty());
@@ -75,6 +89,25 @@ TEST_F(OpenCallsTest, RightsThatWereTakenAwayJustBeforeCountToo) {
   access_->Replace(AccessRules());
   const auto place = calls_.Add(Call());
   EXPECT_THAT(ends_, ElementsAre(HasSubstr("is not in the coordinator's")));
+}
+
+TEST_F(OpenCallsTest, ACallNeedsMoreThanTheRightToItsMethod) {
+  const auto place = calls_.Add(Call());
+  place->Review();
+  EXPECT_THAT(ends_, IsEmpty());
+  needed_ = Role::kWorker;
+  place->Review();
+  calls_.EndRefused();  // once is enough
+  EXPECT_THAT(ends_, ElementsAre("ann"));
+}
+
+TEST_F(OpenCallsTest, OneThatStaysAllTheSameIsCut) {
+  const auto place = calls_.Add(Call());
+  access_->Replace(AccessRules());
+  calls_.EndRefused();
+  EXPECT_THAT(ends_, SizeIs(1));
+  EXPECT_EQ(cut_.get_future().wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
 }
 
 TEST_F(OpenCallsTest, ACallThatIsOverIsNotEnded) {

@@ -77,17 +77,24 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
 // A watch that ends with the rights of its caller.
 template <typename Message>
 std::shared_ptr<WatchReactor<Message>> StartWatch(
-    const char* method, const grpc::CallbackServerContext& context,
+    const char* method, grpc::CallbackServerContext& context,
     OpenCalls& open_calls) {
-  const auto reactor = WatchReactor<Message>::Make();
+  const auto reactor = WatchReactor<Message>::Make(&context);
   const std::weak_ptr<WatchReactor<Message>> weak = reactor;
   reactor->Hold(open_calls.Add({.method = method,
                                 .address = AddressOf(context),
                                 .credentials = CredentialsOf(context),
-                                .end = [weak](const absl::Status& status) {
-                                  if (const auto open = weak.lock())
-                                    open->End(status);
-                                }}));
+                                .end =
+                                    [weak](const absl::Status& status) {
+                                      if (const auto open = weak.lock())
+                                        open->End(status);
+                                    },
+                                .cut =
+                                    [weak] {
+                                      if (const auto open = weak.lock())
+                                        open->Cut();
+                                    },
+                                .check = {}}));
   return reactor;
 }
 

@@ -71,10 +71,22 @@ SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
   reactor->place_ = open_calls.Add({.method = kMethod,
                                     .address = AddressOf(*context),
                                     .credentials = CredentialsOf(*context),
-                                    .end = [weak](const absl::Status& status) {
-                                      if (const auto open = weak.lock())
-                                        open->End(status);
-                                    }});
+                                    .end =
+                                        [weak](const absl::Status& status) {
+                                          if (const auto open = weak.lock())
+                                            open->End(status);
+                                        },
+                                    .cut =
+                                        [weak] {
+                                          if (const auto open = weak.lock())
+                                            open->call_.TryCancel();
+                                        },
+                                    .check =
+                                        [weak](const Identity& caller) {
+                                          const auto open = weak.lock();
+                                          return open ? open->CheckRole(caller)
+                                                      : absl::OkStatus();
+                                        }});
   reactor->StartSendInitialMetadata();
   reactor->StartRead(&reactor->incoming_);
   return reactor.get();
@@ -99,14 +111,29 @@ void SessionReactor::OnReadDone(bool ok) {
   }
 }
 
-absl::StatusOr<EventBody> SessionReactor::Parse() const {
+absl::StatusOr<EventBody> SessionReactor::Parse() {
   ASSIGN_OR_RETURN(EventBody event,
                    ParseSessionMessage(id_, incoming_, observed_host_));
   if (auto* const hello = std::get_if<HelloReceived>(&event)) {
     RETURN_IF_ERROR(CheckSessionRole(caller_, hello->role));
     hello->caller = caller_;
+    {
+      MutexLock lock(mutex_);
+      role_ = hello->role;
+    }
+    // The caller's roles may be others since the call began.
+    place_->Review();
   }
   return event;
+}
+
+absl::Status SessionReactor::CheckRole(const Identity& caller) const {
+  std::optional<v1::Role> role;
+  {
+    MutexLock lock(mutex_);
+    role = role_;
+  }
+  return role.has_value() ? CheckSessionRole(caller, *role) : absl::OkStatus();
 }
 
 void SessionReactor::ReadNext() {
@@ -198,7 +225,7 @@ void SessionReactor::End(const absl::Status& status) {
 }
 
 void SessionReactor::Cut(const std::string& detail) {
-  context_->TryCancel();
+  call_.TryCancel();
   ReportEnd(detail);
 }
 
@@ -215,6 +242,7 @@ void SessionReactor::OnCancel() { ReportEnd("connection lost"); }
 
 void SessionReactor::OnDone() {
   place_.reset();
+  call_.Forget();
   const auto self = std::move(self_);
   MutexLock lock(mutex_);
   is_done_ = true;

@@ -15,6 +15,7 @@
 #include "common/rpc/acceptor.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
+#include "server/coordinator/rpc/call_context.h"
 #include "server/coordinator/rpc/open_calls.h"
 #include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/runtime.h"
@@ -47,6 +48,7 @@ class SessionReactor final
                  CoordinatorRuntime& runtime, Acceptor& acceptor, Caller caller,
                  std::string peer)
       : context_(context),
+        call_(context),
         runtime_(runtime),
         acceptor_(acceptor),
         caller_(std::move(caller)),
@@ -65,11 +67,15 @@ class SessionReactor final
   // Breaks the connection, and tells the runtime that it broke.
   void Cut(const std::string& detail) EXCLUDES(mutex_);
   // The message as the core's event; a hello only in a role that the caller has.
-  absl::StatusOr<EventBody> Parse() const;
+  absl::StatusOr<EventBody> Parse() EXCLUDES(mutex_);
   // Tells the runtime, once, that the stream is over.
   void ReportEnd(const std::string& detail) EXCLUDES(mutex_);
 
-  grpc::CallbackServerContext* const context_;
+  // What the role of its session demands of the caller.
+  absl::Status CheckRole(const Identity& caller) const EXCLUDES(mutex_);
+
+  grpc::CallbackServerContext* const context_;  // only for reactions
+  CallContext call_;
   CoordinatorRuntime& runtime_;
   Acceptor& acceptor_;
   const Caller caller_;
@@ -84,7 +90,8 @@ class SessionReactor final
   v1::SessionRequest incoming_;
   v1::SessionResponse outgoing_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  std::optional<v1::Role> role_ GUARDED_BY(mutex_);  // as its hello said
   std::deque<v1::SessionResponse> queue_ GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ GUARDED_BY(mutex_);
   bool is_writing_ GUARDED_BY(mutex_) = false;

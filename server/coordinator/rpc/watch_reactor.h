@@ -14,6 +14,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/sync/mutex.h"
+#include "server/coordinator/rpc/call_context.h"
 #include "server/coordinator/rpc/open_calls.h"
 #include "server/coordinator/rpc/watcher.h"
 
@@ -25,8 +26,9 @@ template <typename Message>
 class WatchReactor final : public grpc::ServerWriteReactor<Message>,
                            public Watcher<Message> {
  public:
-  static std::shared_ptr<WatchReactor> Make() {
-    const std::shared_ptr<WatchReactor> reactor(new WatchReactor);
+  static std::shared_ptr<WatchReactor> Make(
+      grpc::CallbackServerContext* context) {
+    const std::shared_ptr<WatchReactor> reactor(new WatchReactor(context));
     reactor->self_ = reactor;
     return reactor;
   }
@@ -53,13 +55,17 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
     Advance();
   }
 
+  // Breaks the connection.
+  void Cut() { call_.TryCancel(); }
+
   bool is_gone() const override {
     MutexLock lock(mutex_);
     return end_.has_value();
   }
 
  private:
-  WatchReactor() = default;
+  explicit WatchReactor(grpc::CallbackServerContext* context)
+      : call_(context) {}
 
   void OnWriteDone(bool ok) override {
     {
@@ -77,6 +83,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
 
   void OnDone() override {
     place_.reset();
+    call_.Forget();
     const auto self = std::move(self_);
   }
 
@@ -114,6 +121,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
     Advance();
   }
 
+  CallContext call_;
   // Until OnDone.
   std::shared_ptr<WatchReactor> self_;
   std::unique_ptr<OpenCalls::Place> place_;
