@@ -21,6 +21,7 @@
 namespace ringmaster::ctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -111,7 +112,8 @@ TEST(ClientTest, SaysThatTheNameDoesNotResolve) {
 TEST(ClientTest, SaysThatAWebServerIsNoCoordinator) {
   PlainServer server("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
   const absl::Status status = ClientOf(server.address()).GetStatus().status();
-  EXPECT_THAT(MessageOf(status), HasSubstr("is not a gRPC server")) << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("is not a coordinator's gRPC port"))
+      << status;
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kRetryElsewhere);
 }
 
@@ -188,10 +190,12 @@ TEST(ClientTest, ReconnectLeavesTheOldConnectionAtOnce) {
 
 TEST(ExplainTest, PointsAtTlsWhereTheHandshakeFails) {
   const absl::Status status = Explain(
-      absl::UnavailableError("Ssl handshake failed:\nwrong version number"),
+      absl::UnavailableError("failed to connect to all addresses; last error: "
+                             "Ssl handshake failed:\nwrong version number"),
       "h:1", absl::Seconds(5));
   EXPECT_THAT(MessageOf(status),
-              HasSubstr("check the TLS flags, or give --insecure"));
+              AllOf(HasSubstr("h:1: it does not speak TLS"),
+                    HasSubstr("the TLS flags, or give --insecure")));
   EXPECT_EQ(MessageOf(status).find('\n'), std::string::npos);
 }
 

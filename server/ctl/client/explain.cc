@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/rpc/connect_failure.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 
@@ -45,12 +46,12 @@ std::string ExplainUnavailable(const std::string& cause,
                         " (connection refused): start one there, or give its "
                         "address with --coordinator=HOST:PORT");
   }
-  if (ContainsAny(cause, {"http1", "http/1", "settings", "http2 frame",
-                          "failed parsing http/2"})) {
-    return absl::StrCat(address,
-                        " is not a gRPC server (it does not speak HTTP/2): "
-                        "--coordinator must name the ",
-                        "coordinator's gRPC port");
+  const std::string meaning(MeaningOfConnectFailure(cause));
+  if (!meaning.empty()) {
+    return absl::StrCat("no connection to the coordinator at ", address, ": ",
+                        meaning, " (", cause,
+                        "): check --coordinator and the TLS flags, or give "
+                        "--insecure if it does not use TLS");
   }
   if (ContainsAny(cause, {"ssl", "tls", "certificate", "handshake"})) {
     return absl::StrCat(

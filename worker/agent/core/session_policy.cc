@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/rpc/connect_failure.h"
 #include "common/status/reason.h"
 
 namespace ringmaster::agent {
@@ -80,11 +81,11 @@ bool IsNameInUse(const SessionDown& end) {
   return end.reason == reason::kWorkerNameInUse;
 }
 
-bool IsExpulsion(const SessionDown& end) {
 bool IsEncryptionMismatch(const SessionDown& end) {
   return end.reason == reason::kEncryptionMismatch;
 }
 
+bool IsExpulsion(const SessionDown& end) {
   return end.reason == reason::kLeaseExpired ||
          end.reason == reason::kStaleGeneration;
 }
@@ -103,6 +104,10 @@ std::string DescribeSessionEnd(const SessionDown& end,
     return Join({"coordinator ", coordinator, ": ",
                  absl::StatusCodeToString(end.code)});
   }
+  const std::string_view meaning = MeaningOfConnectFailure(end.message);
+  if (!meaning.empty())
+    return Join(
+        {"coordinator ", coordinator, ": ", meaning, " (", end.message, ")"});
   return Join({"coordinator ", coordinator, ": ", end.message});
 }
 

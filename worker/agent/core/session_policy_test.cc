@@ -108,6 +108,11 @@ TEST(DescribeSessionEndTest, SaysWhenANameDoesNotResolve) {
                                "nowhere:7000"),
             "nowhere:7000 does not resolve (its DNS entry may still be on its "
             "way)");
+  EXPECT_EQ(DescribeSessionEnd({absl::StatusCode::kUnavailable, "",
+                                "failed to connect: wrong version number"},
+                               "head:7000"),
+            "coordinator head:7000: it does not speak TLS, and this program "
+            "does (failed to connect: wrong version number)");
   EXPECT_EQ(DescribeSessionEnd({absl::StatusCode::kUnavailable, "", "refused"},
                                "head:7000"),
             "coordinator head:7000: refused");
