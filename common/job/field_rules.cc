@@ -16,6 +16,7 @@
 #include "common/config/yaml_scalar.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/check.h"
+#include "common/text/quoted.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/message.h"
@@ -368,8 +369,7 @@ std::string ValueText(const Message& message, const FieldDescriptor& field,
     case FieldDescriptor::CPPTYPE_ENUM:
       return ShortEnumName(*reflection.GetEnum(message, &field));
     case FieldDescriptor::CPPTYPE_STRING:
-      return absl::StrCat(
-          "\"", absl::CHexEscape(reflection.GetString(message, &field)), "\"");
+      return Quoted(reflection.GetString(message, &field));
     default:
       return absl::FormatDuration(
           FromProto(static_cast<const google::protobuf::Duration&>(

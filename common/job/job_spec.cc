@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/job/field_rules.h"
 #include "common/job/program_rules.h"
 #include "common/job/spec_errors.h"
 #include "common/protocol/proto_time.h"
+#include "common/text/quoted.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -57,8 +57,8 @@ void CheckName(const std::string& name, SpecErrors& errors) {
   errors.Add(absl::StrCat(
       "name must be 1 to ", kMaxNameLength,
       " lower-case letters, digits and dashes, begin with a letter and not "
-      "end with a dash, got \"",
-      absl::CHexEscape(name.substr(0, 2 * kMaxNameLength)), "\""));
+      "end with a dash, got ",
+      Quoted(name, 2 * kMaxNameLength)));
 }
 
 // ---- Defaults that other fields decide.

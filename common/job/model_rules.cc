@@ -2,16 +2,15 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/program_rules.h"
+#include "common/text/quoted.h"
 
 namespace ringmaster {
 namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 // Names are shown in errors.
-constexpr size_t kMaxShownName = 80;
 
 // Each dimension may be large, but not all of them together.
 void RequireParameters(const std::string& path, double parameters,
@@ -111,10 +110,8 @@ void FillPreset(v1::GptSpec& gpt, SpecErrors& errors) {
     if (gpt.width() == 0) gpt.set_width(preset.width);
     return;
   }
-  errors.Add(absl::StrCat(
-      "train.model.gpt.preset must be one of ", known,
-      ", or be left out, got \"",
-      absl::CHexEscape(gpt.preset().substr(0, kMaxShownName)), "\""));
+  errors.Add(absl::StrCat("train.model.gpt.preset must be one of ", known,
+                          ", or be left out, got ", Quoted(gpt.preset())));
 }
 
 bool HasAllSizes(const v1::GptSpec& gpt) {

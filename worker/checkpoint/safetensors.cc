@@ -12,6 +12,7 @@
 #include "common/status/annotate.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "worker/checkpoint/safetensors_header.h"
 
 namespace ringmaster {
@@ -19,8 +20,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "the format is little-endian, and elements are not swapped");
-
-using safetensors::Quoted;
 
 constexpr int64_t kLengthBytes = 8;
 // The reference implementation's bound.

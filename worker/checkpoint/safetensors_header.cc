@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "nlohmann/json.hpp"
 
 namespace ringmaster::safetensors {
@@ -19,7 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxQuotedChars = 200;
 // Tensors lie one level below the top; their lists one deeper.
 constexpr int kMaxDepth = 4;
 
@@ -183,13 +182,6 @@ std::string_view NameOf(DType dtype) {
       return "U8";
   }
   CheckFailed(__FILE__, __LINE__, "dtype", "a value outside the enum");
-}
-
-std::string Quoted(std::string_view name) {
-  std::string text = absl::CHexEscape(
-      absl::string_view(name.data(), std::min(name.size(), kMaxQuotedChars)));
-  if (name.size() > kMaxQuotedChars) text += "...";
-  return absl::StrCat("\"", text, "\"");
 }
 
 std::string EncodeHeader(const Header& header) {

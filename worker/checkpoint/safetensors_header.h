@@ -39,9 +39,6 @@ std::optional<int64_t> ElemBytes(std::string_view dtype);
 // "F32" for kFloat32, ...
 std::string_view NameOf(DType dtype);
 
-// Returns "\"name\"", on one line and not too long, whatever the name holds.
-std::string Quoted(std::string_view name);
-
 // The text of the header, tensors in their order.
 std::string EncodeHeader(const Header& header);
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "common/text/utf8.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/data_file.h"
@@ -23,13 +23,6 @@ using TokenIds = absl::flat_hash_map<std::string, int64_t>;
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr char kEndOfText[] = "<|endoftext|>";
 constexpr size_t kMaxCitedBytes = 200;
-
-// "\"text\"", on one line and not too long, whatever the file holds.
-std::string Quoted(std::string_view text) {
-  const std::string cut = BoundedUtf8(text, kMaxCitedBytes);
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(cut),
-                      cut.size() < text.size() ? "..." : "", "\"");
-}
 
 // The character that stands for each byte, in UTF-8.
 std::array<std::string, 256> ByteSymbols() {

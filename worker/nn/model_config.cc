@@ -2,17 +2,15 @@
 
 #include <cmath>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/text/quoted.h"
 
 namespace ringmaster {
 namespace {
-
-constexpr size_t kMaxCited = 200;
 
 std::string NumberText(double value) { return absl::StrFormat("%.17g", value); }
 
@@ -43,8 +41,7 @@ std::string ModelConfig::CanonicalText() const {
 absl::StatusOr<ModelConfig> ModelConfig::FromCanonicalText(
     const std::string& text) {
   const absl::Status error = absl::InvalidArgumentError(
-      absl::StrCat("\"", absl::Utf8SafeCHexEscape(text.substr(0, kMaxCited)),
-                   "\" describes no model"));
+      absl::StrCat(Quoted(text), " describes no model"));
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   if (words.size() < 2 || words[0] != "model" || words[1].empty()) return error;
   ModelConfig config = {.kind = words[1], .settings = {}};

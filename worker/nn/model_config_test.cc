@@ -78,7 +78,7 @@ TEST(ModelConfigTest, ReadsItsCanonicalText) {
   EXPECT_EQ(ModelConfig::FromCanonicalText("\n" + std::string(9999, 'x'))
                 .status()
                 .message(),
-            "\"\\n" + std::string(199, 'x') + "\" describes no model");
+            "\"\\n" + std::string(199, 'x') + "...\" describes no model");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/status/reason.h"
+#include "common/text/quoted.h"
 #include "server/coordinator/access/method_roles.h"
 
 namespace ringmaster::coordinator {
@@ -156,8 +157,8 @@ absl::Status CheckTrustDomain(std::string_view text) {
       });
   if (is_domain) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", absl::CEscape(absl::string_view(text.data(), text.size())),
-      "\" must be 1 to 255 lower-case letters, digits, '.', '-' or '_', as in "
+      Quoted(text),
+      " must be 1 to 255 lower-case letters, digits, '.', '-' or '_', as in "
       "the certificates' spiffe://DOMAIN/..."));
 }
 

@@ -16,6 +16,7 @@
 #include "common/secrets/digest.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "ringmaster/v1/access_file.pb.h"
 
 namespace ringmaster::coordinator {
@@ -27,14 +28,13 @@ absl::StatusOr<Identity> IdentityFrom(const std::string& name,
                                       const std::string& role) {
   if (!IsCallerName(name)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "name \"", absl::CEscape(name),
-        "\" must be 1 to 128 letters, digits, '-', '_', '.' or '@'"));
+        "name ", Quoted(name),
+        " must be 1 to 128 letters, digits, '-', '_', '.' or '@'"));
   }
   const std::optional<Role> found = RoleOfName(role);
   if (!found.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("role \"", absl::CEscape(role), "\" of ", name,
-                     " must be ", RoleNames()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "role ", Quoted(role), " of ", name, " must be ", RoleNames()));
   }
   return Identity{name, {*found}};
 }

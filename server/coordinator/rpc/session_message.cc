@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/config/address.h"
@@ -25,6 +24,7 @@
 #include "common/secrets/random.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/rpc/job_sharding.h"
 
@@ -81,8 +81,8 @@ class Checks {
     for (const char c : text) is_good = is_good && absl::ascii_isgraph(c);
     if (is_good) return;
     Fail(absl::StrCat(message_, ".", field, " must have 1 to ", max_bytes,
-                      " printable characters without spaces, got \"",
-                      absl::CHexEscape(text.substr(0, max_bytes)), "\""));
+                      " printable characters without spaces, got ",
+                      Quoted(text, max_bytes)));
   }
   void That(bool holds, const char* field, const std::string& rule) {
     if (!holds) Fail(absl::StrCat(message_, ".", field, " ", rule));

@@ -32,7 +32,7 @@ std::string NumberText(double value) {
 }
 
 // YAML's double quotes take C's escapes.
-std::string Quoted(const std::string& text) {
+std::string YamlQuoted(const std::string& text) {
   return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
 }
 
@@ -50,7 +50,7 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return YamlNameOf(*reflection.GetEnum(message, &field));
     default:
-      return Quoted(reflection.GetString(message, &field));
+      return YamlQuoted(reflection.GetString(message, &field));
   }
 }
 
@@ -70,7 +70,8 @@ std::string RepeatedText(const Message& message, const FieldDescriptor& field) {
     const Message& pair = reflection.GetRepeatedMessage(message, &field, i);
     const auto& entry = *field.message_type();
     items.push_back(absl::StrCat(
-        Quoted(pair.GetReflection()->GetString(pair, entry.map_key())), ": ",
+        YamlQuoted(pair.GetReflection()->GetString(pair, entry.map_key())),
+        ": ",
         NumberText(pair.GetReflection()->GetDouble(pair, entry.map_value()))));
   }
   // The order of a map is not its own.

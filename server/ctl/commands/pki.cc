@@ -19,6 +19,7 @@
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator/access/access_file.h"
 #include "server/coordinator/access/role.h"
@@ -76,8 +77,8 @@ absl::Status CheckName(const std::string& name) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "NAME: \"", absl::CEscape(name),
-      "\" must be letters, digits, '-', '_', '.' or '@', not begin with a dot, "
+      "NAME: ", Quoted(name),
+      " must be letters, digits, '-', '_', '.' or '@', not begin with a dot, "
       "and not be ca"));
 }
 
@@ -89,9 +90,8 @@ struct Roles {
 
 absl::Status CheckRole(const std::string& role) {
   if (coordinator::RoleOfName(role).has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("ROLE: \"", absl::CEscape(role), "\" must be ",
-                   coordinator::RoleNames()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "ROLE: ", Quoted(role), " must be ", coordinator::RoleNames()));
 }
 
 absl::StatusOr<Roles> RolesOf(const std::string& text) {
