@@ -512,6 +512,7 @@ absl::StatusOr<EventBody> ParseNotice(SessionId session,
   event.notice.set_checkpoint(notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED
                                   ? BoundedText(notice.checkpoint())
                                   : "");
+  event.notice.set_checkpoint_job_id(BoundedText(notice.checkpoint_job_id()));
   *event.notice.mutable_duration() = ToProto(BoundedTime(notice.duration()));
   v1::TextSample& sample = *event.notice.mutable_sample();
   sample.set_prompt(BoundedText(sample.prompt()));

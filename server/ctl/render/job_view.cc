@@ -359,9 +359,13 @@ std::string CheckpointErrorLine(const v1::Job& job, const Style& style) {
 
 std::string ResumptionLine(const v1::Job& job) {
   if (!job.has_resumption()) return "";
-  return absl::StrCat("resumed from step ", job.resumption().step(),
-                      ": checkpoint ",
-                      Printable(job.resumption().checkpoint()));
+  const v1::Resumption& resumption = job.resumption();
+  std::string line =
+      absl::StrCat("resumed from step ", resumption.step(), ": checkpoint ",
+                   Printable(resumption.checkpoint()));
+  if (!resumption.job_id().empty())
+    absl::StrAppend(&line, " of job ", Printable(resumption.job_id()));
+  return line;
 }
 
 std::string ProgressLine(const v1::Job& job) {

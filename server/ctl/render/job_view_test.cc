@@ -491,6 +491,11 @@ constexpr std::string_view kResumedJob = R"pb(
 TEST(ResumptionLineTest, NamesStepAndCheckpoint) {
   EXPECT_EQ(ResumptionLine(JobOf(kResumedJob)),
             "resumed from step 2500: checkpoint /data/step-000002500");
+  v1::Job of_job = JobOf(kResumedJob);
+  of_job.mutable_resumption()->set_job_id("digits-1");
+  EXPECT_EQ(ResumptionLine(of_job),
+            "resumed from step 2500: checkpoint /data/step-000002500 of job "
+            "digits-1");
   EXPECT_EQ(ResumptionLine(RunningJob()), "");
 }
 

@@ -601,6 +601,8 @@ v1::SessionRequest ToMessage(const agent::SendNotice& send) {
   notice = send.notice;
   notice.set_message(BoundedUtf8(notice.message(), kMaxNoticeMessage));
   notice.set_checkpoint(BoundedUtf8(notice.checkpoint(), kMaxNoticeMessage));
+  notice.set_checkpoint_job_id(
+      BoundedUtf8(notice.checkpoint_job_id(), kMaxNoticeMessage));
   if (notice.has_sample()) {
     v1::TextSample& sample = *notice.mutable_sample();
     sample.set_prompt(BoundedUtf8(sample.prompt(), kMaxPrompt));

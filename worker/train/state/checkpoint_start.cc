@@ -71,7 +71,10 @@ class Starter {
       if (attempt.step == 0) continue;  // the next candidate
       start_.step = attempt.step;
       start_.source_rank = source;
-      if (!is_source) start_.path.clear();
+      if (!is_source) {
+        start_.path.clear();
+        start_.job_id.clear();
+      }
       RETURN_IF_ERROR(BroadcastArenas(source));
       state_.MarkLoaded(attempt.step, LossScaleOf(attempt));
       RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_loaded"));
@@ -151,6 +154,7 @@ class Starter {
     if (manifest.ok()) {
       attempt.step = candidate.step;
       start_.path = candidate.path;
+      start_.job_id = manifest->job_id;
       if (manifest->loss_scale.has_value()) {
         attempt.loss_scale = manifest->loss_scale->value();
         attempt.good_updates = manifest->loss_scale->good_updates();

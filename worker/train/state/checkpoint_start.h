@@ -29,9 +29,10 @@ namespace ringmaster {
 struct CheckpointStart {
   int64_t step = 0;     // 0: there is none, training starts from the beginning
   int source_rank = 0;  // who read it
-  // On the source: the checkpoint's path, and a description of what was passed
-  // over or differs in its job; otherwise empty.
+  // On the source: the checkpoint's path, the job that wrote it, if it says so, and
+  // a description of what was passed over or differs in its job; otherwise empty.
   std::string path;
+  std::string job_id;
   std::string remark;
 };
 

@@ -150,6 +150,10 @@ TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
               ElementsAre(AllOf(HasSubstr("step-000000020"),
                                 HasSubstr("its settings were others: steps 20, "
                                           "now 30"))));
+  for (const v1::Notice& notice : resumed.Notices()) {
+    EXPECT_EQ(notice.checkpoint_job_id(),
+              notice.checkpoint().empty() ? "" : "job-1");
+  }
 }
 
 TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {

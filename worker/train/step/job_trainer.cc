@@ -279,6 +279,7 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
     notice.set_step(start.step);
     notice.set_message(DescribeStart(start));
     notice.set_checkpoint(start.path);
+    notice.set_checkpoint_job_id(start.job_id);
     Notify(notice);
   }
   if (start.step == 0) return absl::OkStatus();

@@ -16,6 +16,7 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (!notice.checkpoint().empty()) {
     job.resumption.emplace().set_step(notice.step());
     job.resumption->set_checkpoint(notice.checkpoint());
+    job.resumption->set_job_id(notice.checkpoint_job_id());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
     job.checkpoint_duration = FromProto(notice.duration());
