@@ -1,7 +1,6 @@
 #include "common/metrics/metrics_server.h"
 
 #include <httplib.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <memory>
@@ -10,18 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/rpc/listen.h"
+#include "common/http/bind.h"
+#include "common/http/bounded_pool.h"
 #include "common/status/status_macros.h"
-#include "common/sync/mutex.h"
-#include "common/transport/socket_address.h"
 
 namespace ringmaster {
 namespace {
 
 // Scrapes at once; a further one waits.
 constexpr size_t kThreads = 2;
-// Connections that wait for a thread. Further ones wait in the kernel, where
-// they take none of the process's descriptors.
+// Connections that wait for a thread.
 constexpr int kMaxQueued = 8;
 // A client that sends or takes nothing may hold up a thread, and so the
 // server's end, for this long. One that sends a byte at a time holds it for as
@@ -32,39 +29,6 @@ constexpr time_t kIdleSeconds = 1;
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr int kServiceUnavailable = 503;
-
-// As gRPC's servers: a port in TIME_WAIT is no obstacle, one that is in use is.
-void SetSocketOptions(socket_t socket) {
-  const int yes = 1;
-  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-}
-
-// Threads that let the listener wait while too many connections wait for them.
-class BoundedPool final : public httplib::ThreadPool {
- public:
-  BoundedPool() : ThreadPool(kThreads) {}
-
-  void enqueue(std::function<void()> task) override {
-    {
-      MutexLock lock(mutex_);
-      while (queued_ >= kMaxQueued) room_.Wait(mutex_);
-      ++queued_;
-    }
-    ThreadPool::enqueue([this, task = std::move(task)] {
-      {
-        MutexLock lock(mutex_);
-        --queued_;
-      }
-      room_.NotifyOne();
-      task();
-    });
-  }
-
- private:
-  Mutex mutex_;
-  CondVar room_;
-  int queued_ GUARDED_BY(mutex_) = 0;
-};
 
 void Serve(const char* path, MetricsServer::Probe probe,
            httplib::Server& server) {
@@ -88,20 +52,9 @@ struct MetricsServer::Impl {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const HostPort& address, Collect collect, Probe is_live, Probe is_ready) {
-  // The library listens on one address: the first of a name.
-  const absl::StatusOr<std::vector<SocketAddress>> resolved =
-      Resolve(address.ToString());
-  if (!resolved.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address.ToString(), ": ",
-                     resolved.status().message()));
-  }
-  ASSIGN_OR_RETURN(HostPort listening,
-                   ParseHostPort(resolved->front().ToString()));
   auto impl = std::make_unique<Impl>();
   httplib::Server& server = impl->server;
-  server.new_task_queue = [] { return new BoundedPool(); };
-  server.set_socket_options(SetSocketOptions);
+  server.new_task_queue = [] { return new BoundedPool(kThreads, kMaxQueued); };
   server.set_read_timeout(kIdleSeconds);
   server.set_write_timeout(kIdleSeconds);
   server.set_keep_alive_timeout(kIdleSeconds);
@@ -116,12 +69,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
              });
   Serve("/healthz", std::move(is_live), server);
   Serve("/readyz", std::move(is_ready), server);
-  if (listening.port == 0) {
-    listening.port = server.bind_to_any_port(listening.host);
-    if (listening.port <= 0) return CannotListen(address);
-  } else if (!server.bind_to_port(listening.host, listening.port)) {
-    return CannotListen(address);
-  }
+  ASSIGN_OR_RETURN(const HostPort listening, Bind(address, server));
   impl->thread = std::thread([&impl = *impl] {
     impl.server.listen_after_bind();
     impl.is_over = true;
