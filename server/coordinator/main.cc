@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@
 #include "common/config/flags.h"
 #include "common/config/version.h"
 #include "common/credentials/credentials.h"
+#include "common/credentials/tls_watch.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/program/health.h"
@@ -37,6 +39,7 @@
 #include "server/coordinator/access/access_file.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/page/page_server.h"
 #include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
@@ -52,6 +55,8 @@ constexpr absl::Duration kAccessInterval = absl::Seconds(1);
 struct CommandLine {
   std::string listen = "127.0.0.1:29400";
   std::string port_file;
+  std::string page_listen;
+  std::string page_port_file;
   std::string state_dir = "ringmaster-state";
   std::string access_file;
   std::string trust_domain;
@@ -84,6 +89,17 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .help = "Write the port to this file once it listens; for "
                      "scripts that use port 0."},
             &line.port_file);
+  flags.Add({.name = "page_listen",
+             .unit = "HOST:PORT",
+             .help = "Serve a web page that shows the pool, jobs and events. "
+                     "Port 0 takes any free one; empty: no page. With TLS it "
+                     "asks for a token of --access_file; without, it listens "
+                     "on loopback only, whatever --insecure says."},
+            &line.page_listen);
+  flags.Add({.name = "page_port_file",
+             .unit = "FILE",
+             .help = "Write the page's port to this file, as --port_file."},
+            &line.page_port_file);
   flags.Add({.name = "state_dir",
              .unit = "DIR",
              .help = "Directory of the journal: jobs and generations survive "
@@ -261,7 +277,8 @@ sigset_t BlockStopSignals() {
 }
 
 // Readers see either nothing or the whole port.
-absl::Status WritePortFile(const std::string& path, int port) {
+absl::Status WritePortFile(std::string_view flag, const std::string& path,
+                           int port) {
   if (path.empty()) return absl::OkStatus();
   const std::string part = absl::StrCat(path, ".", getpid());
   std::ofstream out(part);
@@ -270,7 +287,7 @@ absl::Status WritePortFile(const std::string& path, int port) {
   if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
     std::remove(part.c_str());
     return absl::InvalidArgumentError(
-        absl::StrCat("--port_file: cannot write ", path));
+        absl::StrCat(std::string(flag), ": cannot write ", path));
   }
   return absl::OkStatus();
 }
@@ -351,6 +368,33 @@ void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime,
   runtime.NoteChange(std::move(entry));
 }
 
+// Null: no page is wanted.
+absl::StatusOr<std::unique_ptr<PageServer>> StartPage(
+    const CommandLine& line, const Access& access,
+    CoordinatorRuntime& runtime) {
+  if (line.page_listen.empty()) return nullptr;
+  PageOptions options;
+  const absl::StatusOr<HostPort> listen = ParseHostPort(line.page_listen);
+  if (!listen.ok()) return Annotate(listen.status(), "--page_listen");
+  options.listen = *listen;
+  const bool has_tls = HasTlsFlag(line.credentials);
+  RETURN_IF_ERROR(
+      CheckPageAddress(*listen, has_tls, !line.access_file.empty()));
+  if (has_tls) {
+    CredentialsOptions credentials = line.credentials;
+    credentials.takes_tokens = true;
+    ASSIGN_OR_RETURN(options.tls, FollowTlsFiles(credentials));
+    options.access = access.control;
+  }
+  absl::StatusOr<std::unique_ptr<PageServer>> page =
+      PageServer::Start(runtime, std::move(options));
+  if (!page.ok()) return Annotate(page.status(), "--page_listen");
+  RETURN_IF_ERROR(WritePortFile("--page_port_file", line.page_port_file,
+                                (*page)->address().port));
+  LogEvent(LogLevel::kInfo, "page.listening", {{"url", (*page)->url()}});
+  return page;
+}
+
 absl::Status Serve(const CommandLine& line, const sigset_t& signals,
                    const ServiceManager& service) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
@@ -390,7 +434,10 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
         metrics.AddTo(page);
         server->AddMetrics(page);
       }));
-  RETURN_IF_ERROR(WritePortFile(line.port_file, server->address().port));
+  ASSIGN_OR_RETURN(std::unique_ptr<PageServer> page,
+                   StartPage(line, access, *runtime));
+  RETURN_IF_ERROR(
+      WritePortFile("--port_file", line.port_file, server->address().port));
   LogEvent(LogLevel::kInfo, "coordinator.listening",
            {{"address", server->address().ToString()},
             {"state_dir", line.state_dir},
@@ -423,6 +470,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   access_check.reset();
   monitoring->Set({.ready = absl::UnavailableError("is about to end")});
   AwaitSignal(signals, line.shutdown_delay);
+  page.reset();
   runtime->Shutdown();
   server->Shutdown(kShutdownGrace);
   return WithExitCode(absl::CancelledError("stopped"), ExitCode::kStopped);

@@ -1,0 +1,198 @@
+#include "server/coordinator/page/page_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/proto_to_json.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/rpc/runtime.h"
+#include "server/coordinator/rpc/state_proto.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// An executor that does not answer within this time is in trouble; the page says so.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+// A status tells ages, too, so it is taken anew although nothing has changed.
+constexpr absl::Duration kMaxStatusAge = absl::Seconds(2);
+
+constexpr JsonOptions kOneLine = {.is_indented = false, .has_defaults = true};
+
+// Asks the runtime and waits for the answer of `question`, a function from the view.
+template <typename Answer, typename Question>
+absl::StatusOr<Answer> AskAndWait(CoordinatorRuntime& runtime, Clock& clock,
+                                  Question question) {
+  struct Reply {
+    Mutex mutex;
+    CondVar given;
+    std::optional<Answer> answer GUARDED_BY(mutex);
+  };
+  const auto reply = std::make_shared<Reply>();
+  RETURN_IF_ERROR(runtime.Ask(
+      [reply, question = std::move(question)](const CoordinatorView& view) {
+        Answer answer = question(view);
+        MutexLock lock(reply->mutex);
+        reply->answer = std::move(answer);
+        reply->given.NotifyAll();
+      }));
+  const MonotonicTime deadline = clock.Now() + kPatience;
+  MutexLock lock(reply->mutex);
+  while (!reply->answer.has_value()) {
+    if (!reply->given.WaitUntil(reply->mutex, clock, deadline)) {
+      return absl::UnavailableError(
+          absl::StrCat("the coordinator has not answered for ",
+                       absl::FormatDuration(kPatience), "; see its log"));
+    }
+  }
+  return *std::move(reply->answer);
+}
+
+bool IsWorthExplaining(v1::JobState state) {
+  return state != v1::JOB_STATE_RUNNING && state < v1::JOB_STATE_SUCCEEDED;
+}
+
+struct JobAnswer {
+  absl::StatusOr<v1::GetJobResponse> job = absl::UnavailableError("not asked");
+  std::optional<v1::ExplainJobResponse> explanation = {};
+};
+
+JobAnswer AskForJob(const CoordinatorView& view, const std::string& name) {
+  v1::GetJobRequest request;
+  request.set_job(name);
+  JobAnswer answer = {.job = GetJob(view.state, request)};
+  if (!answer.job.ok() || !IsWorthExplaining(answer.job->job().state()))
+    return answer;
+  v1::ExplainJobRequest explain;
+  explain.set_job(answer.job->job().id());
+  absl::StatusOr<v1::ExplainJobResponse> explained =
+      ExplainJob(view.state, view.config, view.now, view.journal_wait, explain);
+  if (explained.ok()) answer.explanation = *std::move(explained);
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PageStatus::Json() const {
+  MutexLock lock(mutex_);
+  if (json_.empty()) {
+    ASSIGN_OR_RETURN(json_, ProtoToJson(status_, kOneLine));
+  }
+  return json_;
+}
+
+PageFeed::PageFeed(CoordinatorRuntime& runtime, Clock& clock)
+    : runtime_(runtime),
+      clock_(clock),
+      start_time_(absl::Now()),
+      thread_(clock, kLookInterval, [this] { LookAtRuntime(); }) {}
+
+void PageFeed::LookAtRuntime() {
+  int64_t last_event = 0;
+  int64_t last_revision = 0;
+  bool is_old = false;
+  {
+    MutexLock lock(mutex_);
+    if (is_closed_) return;
+    last_event = newest_.event_sequence;
+    last_revision = state_revision_;
+    is_old = status_ == nullptr || clock_.Now() - status_time_ > kMaxStatusAge;
+  }
+  absl::StatusOr<Look> look = AskAndWait<Look>(
+      runtime_, clock_,
+      [last_event, last_revision, is_old](const CoordinatorView& view) {
+        Look seen;
+        const auto revision = static_cast<int64_t>(view.state.revision);
+        if (is_old || revision != last_revision)
+          seen.status = StatusProto(view.Status());
+        v1::ListEventsRequest request;
+        request.set_after_sequence(last_event);
+        seen.events = ListEvents(view.state, view.events, request);
+        return seen;
+      });
+  // One that fails changes nothing: the page shows how old its status is.
+  if (look.ok()) Take(*std::move(look));
+}
+
+void PageFeed::Take(Look look) {
+  MutexLock lock(mutex_);
+  if (look.status.has_value()) {
+    history_.Take(*look.status);
+    state_revision_ = look.status->revision();
+    ++newest_.revision;
+    status_ = std::make_shared<const PageStatus>(*std::move(look.status));
+    status_time_ = clock_.Now();
+  }
+  if (look.events.ok()) {
+    newest_.incarnation = look.events->coordinator_incarnation();
+    for (v1::Event& event : *look.events->mutable_events()) {
+      newest_.event_sequence = event.sequence();
+      events_.push_back(std::move(event));
+    }
+    while (events_.size() > kMaxPageEvents) events_.pop_front();
+  }
+  changed_.NotifyAll();
+}
+
+bool PageFeed::HasNews(const StreamPosition& seen) const {
+  return status_ != nullptr && seen != newest_;
+}
+
+PageNews PageFeed::NewsAfter(const StreamPosition& seen) const {
+  PageNews news = {.position = newest_};
+  const bool is_same_process = seen.incarnation == newest_.incarnation;
+  if (!is_same_process || seen.revision != newest_.revision)
+    news.status = status_;
+  news.events.set_coordinator_incarnation(newest_.incarnation);
+  const int64_t after = is_same_process ? seen.event_sequence : 0;
+  const auto first = std::find_if(
+      events_.begin(), events_.end(),
+      [&](const v1::Event& event) { return event.sequence() > after; });
+  for (auto it = first; it != events_.end(); ++it)
+    *news.events.add_events() = *it;
+  return news;
+}
+
+std::optional<PageNews> PageFeed::After(const StreamPosition& seen,
+                                        MonotonicTime deadline) {
+  MutexLock lock(mutex_);
+  while (!is_closed_ && !HasNews(seen)) {
+    if (!changed_.WaitUntil(mutex_, clock_, deadline)) break;
+  }
+  if (is_closed_ || !HasNews(seen)) return std::nullopt;
+  return NewsAfter(seen);
+}
+
+absl::StatusOr<std::string> PageFeed::JobJson(const std::string& job) {
+  ASSIGN_OR_RETURN(const JobAnswer answer,
+                   AskAndWait<JobAnswer>(runtime_, clock_,
+                                         [job](const CoordinatorView& view) {
+                                           return AskForJob(view, job);
+                                         }));
+  RETURN_IF_ERROR(answer.job.status());
+  ASSIGN_OR_RETURN(const std::string job_json,
+                   ProtoToJson(answer.job->job(), kOneLine));
+  std::string explanation = "null";
+  if (answer.explanation.has_value()) {
+    ASSIGN_OR_RETURN(explanation, ProtoToJson(*answer.explanation, kOneLine));
+  }
+  std::string curves;
+  {
+    MutexLock lock(mutex_);
+    curves = CurvesJson(history_.Find(answer.job->job().id()));
+  }
+  return absl::StrCat(
+      "{\"job\":", job_json, ",\"explain\":", explanation,
+      ",\"curves\":", curves, ",\"curves_since\":\"",
+      absl::FormatTime(absl::RFC3339_sec, start_time_, absl::UTCTimeZone()),
+      "\"}");
+}
+
+void PageFeed::Close() {
+  MutexLock lock(mutex_);
+  is_closed_ = true;
+  changed_.NotifyAll();
+}
+
+}  // namespace ringmaster::coordinator

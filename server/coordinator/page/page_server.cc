@@ -1,0 +1,407 @@
+#include "server/coordinator/page/page_server.h"
+
+#include <httplib.h>
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/clock/clock.h"
+#include "common/config/proto_to_json.h"
+#include "common/credentials/tls_watch.h"
+#include "common/http/bind.h"
+#include "common/http/bounded_pool.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/access/access_control.h"
+#include "server/coordinator/page/certificate.h"
+#include "server/coordinator/page/logins.h"
+#include "server/coordinator/page/page_feed.h"
+#include "server/coordinator/page/page_file.h"
+#include "server/coordinator/page/request_rules.h"
+#include "server/coordinator/rpc/refusal_log.h"
+#include "server/coordinator/rpc/runtime.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// For requests beside the streams. A client that sends or takes nothing gives its
+// thread back after kIdleSeconds.
+constexpr int kRequestThreads = 4;
+constexpr time_t kIdleSeconds = 5;
+// Connections that wait for a thread.
+constexpr int kMaxQueued = 64;
+// A stream looks this often whether its viewer is still there and still admitted,
+// and says something this often, which shows that nothing between holds it back.
+constexpr absl::Duration kStreamTurn = absl::Seconds(1);
+constexpr absl::Duration kHeartbeat = absl::Seconds(5);
+constexpr size_t kMaxBodyBytes = 4096;  // a token
+constexpr char kCookie[] = "__Host-ringmaster";
+// Whoever may watch the status may see the page.
+constexpr char kMethod[] = "/ringmaster.v1.StatusService/WatchStatus";
+constexpr char kJson[] = "application/json";
+constexpr char kText[] = "text/plain; charset=utf-8";
+
+int HttpCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+      return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+void AnswerError(const absl::Status& status, httplib::Response& answer) {
+  answer.status = HttpCode(status);
+  answer.set_content(absl::StrCat(std::string(status.message()), "\n"), kText);
+}
+
+void Answer(const absl::StatusOr<std::string>& json,
+            httplib::Response& answer) {
+  if (!json.ok()) return AnswerError(json.status(), answer);
+  answer.set_content(*json, kJson);
+}
+
+// An event of the stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+std::string StreamEvent(const char* type, const StreamPosition& position,
+                        const std::string& json) {
+  return absl::StrCat("id: ", position.ToString(), "\nevent: ", type,
+                      "\ndata: ", json, "\n\n");
+}
+
+absl::StatusOr<std::string> StreamText(const PageNews& news) {
+  std::string text;
+  if (!news.events.events().empty()) {
+    ASSIGN_OR_RETURN(
+        const std::string json,
+        ProtoToJson(news.events, {.is_indented = false, .has_defaults = true}));
+    text += StreamEvent("log", news.position, json);
+  }
+  if (news.status != nullptr) {
+    ASSIGN_OR_RETURN(const std::string json, news.status->Json());
+    text += StreamEvent("status", news.position, json);
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status CheckPageAddress(const HostPort& listen, bool has_tls,
+                              bool has_tokens) {
+  if (has_tls && !has_tokens) {
+    return absl::InvalidArgumentError(
+        "--page_listen: with TLS the page asks for a token: give "
+        "--access_file, too");
+  }
+  if (has_tls || IsLoopback(listen.host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--page_listen: other machines can reach ", listen.ToString(),
+      ", and without TLS nobody is asked who they are: listen on 127.0.0.1 and "
+      "reach it by ssh -L, or give --tls_cert_file, --tls_key_file and "
+      "--access_file"));
+}
+
+struct PageServer::Impl {
+  Impl(CoordinatorRuntime& runtime, PageOptions given)
+      : options(std::move(given)), feed(runtime) {}
+
+  // The server itself, without routes.
+  [[nodiscard]] std::unique_ptr<httplib::Server> MakeServer() const;
+  void AddRoutes();
+  void AddLogin();
+  [[nodiscard]] absl::Status Listen();
+
+  [[nodiscard]] bool IsOwn(const std::string& host) const;
+  [[nodiscard]] std::string AuthorizationOf(
+      const httplib::Request& request) const;
+  [[nodiscard]] absl::Status Admit(const std::string& authorization);
+  void ServeStream(const httplib::Request& request, httplib::Response& answer);
+  void ServeLog(const httplib::Request& request, httplib::Response& answer);
+
+  PageOptions options;
+  PageFeed feed;
+  Logins logins;
+  RefusalLog refusals;
+  std::atomic<int> streams = 0;
+  std::unique_ptr<httplib::Server> server;
+  std::atomic<bool> is_over = false;  // the thread's work
+  std::thread thread;
+};
+
+namespace {
+
+// A viewer's stream: one turn after another, on a thread of the server.
+class Stream {
+ public:
+  Stream(PageFeed& feed, StreamPosition seen) : feed_(feed), seen_(seen) {}
+
+  // Sends what is new, or a sign of life when one is due; false ends the stream.
+  bool Turn(httplib::DataSink& sink) {
+    const MonotonicTime now = Clock::Real().Now();
+    const std::optional<PageNews> news =
+        feed_.After(seen_, is_new_ ? now : now + kStreamTurn);
+    std::string text = std::exchange(is_new_, false) ? "retry: 2000\n\n" : "";
+    if (news.has_value()) {
+      absl::StatusOr<std::string> told = StreamText(*news);
+      if (!told.ok()) return false;
+      text += *told;
+      seen_ = news->position;
+    }
+    if (text.empty() && Clock::Real().Now() >= next_heartbeat_)
+      text = ": still here\n\n";
+    if (text.empty()) return sink.is_writable();
+    next_heartbeat_ = Clock::Real().Now() + kHeartbeat;
+    return sink.write(text.data(), text.size());
+  }
+
+ private:
+  PageFeed& feed_;
+  StreamPosition seen_;
+  bool is_new_ = true;
+  MonotonicTime next_heartbeat_;
+};
+
+}  // namespace
+
+bool PageServer::Impl::IsOwn(const std::string& host) const {
+  return IsOwnHost(host, options.listen.host) ||
+         (options.tls != nullptr &&
+          NamesHost(*options.tls, std::string(HostOf(host))));
+}
+
+std::string PageServer::Impl::AuthorizationOf(
+    const httplib::Request& request) const {
+  if (request.has_header("Authorization"))
+    return request.get_header_value("Authorization");
+  const std::string cookies = request.get_header_value("Cookie");
+  return logins.Find(CookieValue(cookies, kCookie), Clock::Real().Now());
+}
+
+absl::Status PageServer::Impl::Admit(const std::string& authorization) {
+  if (options.access == nullptr) return absl::OkStatus();
+  if (authorization.empty())
+    return absl::UnauthenticatedError("sign in with a token first");
+  Credentials credentials;
+  credentials.authorization = authorization;
+  const absl::Status status =
+      options.access->Admit(credentials, kMethod).status();
+  if (!status.ok()) refusals.Add("page", status);
+  return status;
+}
+
+void PageServer::Impl::ServeStream(const httplib::Request& request,
+                                   httplib::Response& answer) {
+  // The place is given up when the answer is over, however it ends.
+  const std::shared_ptr<void> place(nullptr, [this](void*) { --streams; });
+  if (++streams > options.max_streams) {
+    return AnswerError(
+        absl::ResourceExhaustedError(absl::StrCat(
+            options.max_streams,
+            " pages are fed live already, which is the most: this one asks "
+            "every two seconds instead")),
+        answer);
+  }
+  const auto seen =
+      StreamPosition::Parse(request.get_header_value("Last-Event-ID"));
+  const auto stream =
+      std::make_shared<Stream>(feed, seen.value_or(StreamPosition()));
+  answer.set_header("X-Accel-Buffering", "no");
+  answer.set_chunked_content_provider(
+      "text/event-stream",
+      [this, place, stream, authorization = AuthorizationOf(request)](
+          size_t, httplib::DataSink& sink) {
+        return Admit(authorization).ok() && stream->Turn(sink);
+      });
+}
+
+void PageServer::Impl::ServeLog(const httplib::Request& request,
+                                httplib::Response& answer) {
+  StreamPosition seen;
+  if (request.has_param("after")) {
+    const auto after = StreamPosition::Parse(request.get_param_value("after"));
+    if (!after.has_value()) {
+      return AnswerError(
+          absl::InvalidArgumentError("after: not an id of the stream"), answer);
+    }
+    seen = *after;
+  }
+  const auto news = feed.After(seen, Clock::Real().Now());
+  v1::ListEventsResponse none;
+  none.set_coordinator_incarnation(seen.incarnation);
+  answer.set_header("X-Last-Event-ID",
+                    (news.has_value() ? news->position : seen).ToString());
+  Answer(ProtoToJson(news.has_value() ? news->events : none,
+                     {.is_indented = false, .has_defaults = true}),
+         answer);
+}
+
+std::unique_ptr<httplib::Server> PageServer::Impl::MakeServer() const {
+  std::unique_ptr<httplib::Server> made;
+  if (options.tls == nullptr) {
+    made = std::make_unique<httplib::Server>();
+  } else {
+    made = std::make_unique<httplib::SSLServer>([this](SSL_CTX& context) {
+      ShowCertificate(*options.tls, context);
+      return true;
+    });
+  }
+  const int threads = options.max_streams + kRequestThreads;
+  made->new_task_queue = [threads] {
+    return new BoundedPool(static_cast<size_t>(threads), kMaxQueued);
+  };
+  made->set_tcp_nodelay(true);
+  made->set_read_timeout(kIdleSeconds);
+  made->set_write_timeout(kIdleSeconds);
+  // A connection that waits for its next request would hold a thread meanwhile.
+  made->set_keep_alive_max_count(1);
+  made->set_payload_max_length(kMaxBodyBytes);
+  httplib::Headers headers;
+  for (const auto& [name, value] : SecurityHeaders())
+    headers.emplace(std::string(name), std::string(value));
+  made->set_default_headers(std::move(headers));
+  return made;
+}
+
+void PageServer::Impl::AddLogin() {
+  server->Post("/api/login", [this](const httplib::Request& request,
+                                    httplib::Response& answer) {
+    if (options.access == nullptr) {
+      return AnswerError(
+          absl::FailedPreconditionError("nobody needs to sign in here"),
+          answer);
+    }
+    const std::string authorization = absl::StrCat(
+        "Bearer ", std::string(absl::StripAsciiWhitespace(request.body)));
+    const absl::Status status = Admit(authorization);
+    if (!status.ok()) return AnswerError(status, answer);
+    answer.set_header(
+        "Set-Cookie",
+        absl::StrCat(kCookie, "=",
+                     logins.Add(authorization, Clock::Real().Now()),
+                     "; Path=/; Max-Age=", absl::ToInt64Seconds(kLoginTime),
+                     "; Secure; HttpOnly; SameSite=Strict"));
+    answer.status = 204;
+  });
+  server->Delete("/api/login", [this](const httplib::Request& request,
+                                      httplib::Response& answer) {
+    const std::string cookies = request.get_header_value("Cookie");
+    logins.Remove(CookieValue(cookies, kCookie));
+    answer.set_header("Set-Cookie",
+                      absl::StrCat(kCookie,
+                                   "=; Path=/; Max-Age=0; Secure; "
+                                   "HttpOnly; SameSite=Strict"));
+    answer.status = 204;
+  });
+}
+
+void PageServer::Impl::AddRoutes() {
+  server->set_pre_routing_handler([this](const httplib::Request& request,
+                                         httplib::Response& answer) {
+    absl::Status status;
+    const std::string host = request.get_header_value("Host");
+    if (!IsOwn(host)) {
+      status = absl::PermissionDeniedError(absl::StrCat(
+          "this page is not that of the host in the request; its address is ",
+          options.listen.ToString()));
+    } else if (absl::StartsWith(request.path, "/api/")) {
+      answer.set_header("Cache-Control", "no-store");
+      if (request.path != "/api/login")
+        status = Admit(AuthorizationOf(request));
+    } else {
+      answer.set_header("Cache-Control", "no-cache");
+    }
+    if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
+    AnswerError(status, answer);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  server->set_error_handler(
+      [](const httplib::Request&, httplib::Response& answer) {
+        if (!answer.body.empty()) return;
+        answer.set_content(answer.status == 404 ? "there is no such page\n"
+                                                : "the request is not valid\n",
+                           kText);
+      });
+  for (const PageFile& file : PageFiles()) {
+    const std::string path = file.name == "index.html"
+                                 ? "/"
+                                 : absl::StrCat("/", std::string(file.name));
+    server->Get(path,
+                [file](const httplib::Request&, httplib::Response& answer) {
+                  answer.set_content(file.content.data(), file.content.size(),
+                                     std::string(ContentTypeOf(file.name)));
+                });
+  }
+  server->Get("/api/state", [this](const httplib::Request&,
+                                   httplib::Response& answer) {
+    const auto news =
+        feed.After({}, Clock::Real().Now() + absl::Seconds(kIdleSeconds));
+    Answer(news.has_value()
+               ? news->status->Json()
+               : absl::UnavailableError("the coordinator has not answered yet"),
+           answer);
+  });
+  server->Get("/api/log",
+              [this](const httplib::Request& request,
+                     httplib::Response& answer) { ServeLog(request, answer); });
+  server->Get("/api/events", [this](const httplib::Request& request,
+                                    httplib::Response& answer) {
+    ServeStream(request, answer);
+  });
+  server->Get(R"(/api/jobs/([^/]+))", [this](const httplib::Request& request,
+                                             httplib::Response& answer) {
+    Answer(feed.JobJson(request.matches[1]), answer);
+  });
+  AddLogin();
+}
+
+absl::Status PageServer::Impl::Listen() {
+  ASSIGN_OR_RETURN(const HostPort bound, Bind(options.listen, *server));
+  options.listen.port = bound.port;
+  thread = std::thread([this] {
+    server->listen_after_bind();
+    is_over = true;
+  });
+  // A server that does not run yet would not hear that it shall stop.
+  while (!server->is_running() && !is_over) std::this_thread::yield();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(
+    CoordinatorRuntime& runtime, PageOptions options) {
+  auto impl = std::make_unique<Impl>(runtime, std::move(options));
+  impl->server = impl->MakeServer();
+  impl->AddRoutes();
+  RETURN_IF_ERROR(impl->Listen());
+  return std::unique_ptr<PageServer>(new PageServer(std::move(impl)));
+}
+
+PageServer::PageServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+PageServer::~PageServer() {
+  impl_->feed.Close();
+  impl_->server->stop();
+  impl_->thread.join();
+}
+
+const HostPort& PageServer::address() const { return impl_->options.listen; }
+
+std::string PageServer::url() const {
+  return absl::StrCat(impl_->options.tls == nullptr ? "http" : "https", "://",
+                      address().ToString(), "/");
+}
+
+}  // namespace ringmaster::coordinator

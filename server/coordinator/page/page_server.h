@@ -1,0 +1,74 @@
+// PageServer serves the web page: its files, the state, and a stream of changes.
+//
+//   GET /              the page, and its files beside it; anybody may have these
+//   GET /api/state     the status, as `ringctl -o json status` gives it
+//   GET /api/events    a stream of server-sent events (text/event-stream): `status`,
+//                      the same, and `log`, new events as `ringctl -o json events`
+//                      gives them; after a Last-Event-ID only what came later
+//   GET /api/log       the events that are kept, or those after ?after=LAST_EVENT_ID
+//   GET /api/jobs/ID   a job, its explanation and its curves
+//   POST /api/login    takes a token, in the body; the answer sets a cookie
+//   DELETE /api/login  ends that login
+//
+// Nothing here changes the cluster. Where there is TLS, /api needs a token, or a login,
+// that may call WatchStatus; elsewhere it listens on loopback alone.
+// An answer that is an error is one line of text.
+#ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_
+#define RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/address.h"
+
+namespace ringmaster {
+class TlsWatch;
+}  // namespace ringmaster
+
+namespace ringmaster::coordinator {
+
+class AccessControl;
+class CoordinatorRuntime;
+
+struct PageOptions {
+  HostPort listen;  // port 0: any free one
+  // Both or neither: the coordinator's certificate, and who is admitted.
+  std::shared_ptr<const TlsWatch> tls = nullptr;
+  std::shared_ptr<const AccessControl> access = nullptr;
+  // Streams at once; each holds a thread. Further pages ask every two seconds.
+  int max_streams = 16;
+};
+
+// OK iff the page may listen there: on loopback in clear text, or with TLS and tokens.
+// INVALID_ARGUMENT says what to give instead.
+[[nodiscard]] absl::Status CheckPageAddress(const HostPort& listen,
+                                            bool has_tls, bool has_tokens);
+
+// Thread-compatible. Free of the HTTP server's headers.
+class PageServer {
+ public:
+  // Serves `runtime`, which must outlive the server.
+  //   FAILED_PRECONDITION  cannot listen there: taken, not an address of this host
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<PageServer>> Start(
+      CoordinatorRuntime& runtime, PageOptions options);
+
+  // Ends the streams and waits for the requests under way.
+  ~PageServer();
+  PageServer(const PageServer&) = delete;
+  PageServer& operator=(const PageServer&) = delete;
+
+  // Where it listens, with the chosen port.
+  [[nodiscard]] const HostPort& address() const;
+  // "http://127.0.0.1:8080/".
+  [[nodiscard]] std::string url() const;
+
+ private:
+  struct Impl;
+  explicit PageServer(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_

@@ -1,0 +1,243 @@
+#include "server/coordinator/page/page_server.h"
+
+#include <httplib.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/coordinator/page/request_rules.h"
+#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/rpc/runtime.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class PageServerTest : public ::testing::Test {
+ protected:
+  PageServerTest() {
+    auto runtime =
+        CoordinatorRuntime::Start({.state_dir = state_dir_, .version = "test"});
+    EXPECT_TRUE(runtime.ok()) << runtime.status();
+    runtime_ = *std::move(runtime);
+    auto page = PageServer::Start(
+        *runtime_,
+        {.listen = {.host = "127.0.0.1", .port = 0}, .max_streams = 2});
+    EXPECT_TRUE(page.ok()) << page.status();
+    page_ = *std::move(page);
+    client_ = NewClient();
+  }
+
+  ~PageServerTest() override {
+    page_.reset();
+    runtime_->Shutdown();
+    runtime_.reset();
+    std::filesystem::remove_all(state_dir_);
+  }
+
+  std::unique_ptr<httplib::Client> NewClient() const {
+    auto client =
+        std::make_unique<httplib::Client>("127.0.0.1", page_->address().port);
+    client->set_read_timeout(40);
+    return client;
+  }
+
+  // Queues a job and returns its id.
+  std::string Submit() {
+    v1::SubmitJobRequest request;
+    v1::JobSpec& spec = *request.mutable_spec();
+    spec.set_name("waits");
+    spec.mutable_workers()->set_min(3);
+    spec.mutable_workers()->set_max(3);
+    v1::TrainProgram& train = *spec.mutable_train();
+    train.set_steps(10);
+    train.set_global_batch(32);
+    train.mutable_model()->mutable_mlp();
+    train.mutable_data()->mutable_synthetic()->set_samples(64);
+    train.mutable_optimizer()->mutable_adamw();
+    absl::StatusOr<SubmitRequested> parsed = ParseSubmit(request);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    std::promise<std::string> id;
+    EXPECT_TRUE(runtime_
+                    ->Submit(*std::move(parsed),
+                             [&](const absl::Status& status,
+                                 const CoordinatorView&, const Job* job) {
+                               EXPECT_TRUE(status.ok()) << status;
+                               id.set_value(job == nullptr ? "" : job->id);
+                             })
+                    .ok());
+    return id.get_future().get();
+  }
+
+  // Reads a stream until `is_enough` of all its text.
+  std::string ReadStream(
+      const httplib::Headers& headers,
+      const std::function<bool(const std::string&)>& is_enough) {
+    std::string text;
+    NewClient()->Get("/api/events", headers,
+                     [&](const char* data, size_t size) {
+                       text.append(data, size);
+                       return !is_enough(text);
+                     });
+    return text;
+  }
+
+  const std::string state_dir_ = absl::StrCat(
+      std::getenv("TEST_TMPDIR"), "/",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::unique_ptr<CoordinatorRuntime> runtime_;
+  std::unique_ptr<PageServer> page_;
+  std::unique_ptr<httplib::Client> client_;
+};
+
+TEST_F(PageServerTest, ServesItsFilesWithStrictHeaders) {
+  for (const auto& [path, type] :
+       std::vector<std::pair<const char*, const char*>>{
+           {"/", "text/html"},
+           {"/main.js", "text/javascript"},
+           {"/chart.min.js", "text/javascript"},
+           {"/page.css", "text/css"},
+           {"/icon.svg", "image/svg+xml"}}) {
+    const httplib::Result answer = client_->Get(path);
+    ASSERT_TRUE(answer) << path;
+    EXPECT_EQ(answer->status, 200) << path;
+    EXPECT_THAT(answer->get_header_value("Content-Type"), HasSubstr(type));
+    for (const auto& [name, value] : SecurityHeaders()) {
+      EXPECT_EQ(answer->get_header_value(std::string(name).c_str()), value)
+          << path;
+    }
+  }
+}
+
+// The policy would not let the browser do what these do.
+TEST_F(PageServerTest, TheDocumentHasNothingInlineAndNothingFromElsewhere) {
+  const std::string html = client_->Get("/")->body;
+  EXPECT_THAT(html, HasSubstr("<html lang=\"en\">"));
+  for (const char* forbidden :
+       {"<style", "style=", "onclick=", "http:", "https:"})
+    EXPECT_EQ(html.find(forbidden), std::string::npos) << forbidden;
+}
+
+TEST_F(PageServerTest, OtherPathsAndHostsGetOneLine) {
+  const httplib::Result missing = client_->Get("/nothing");
+  EXPECT_EQ(missing->status, 404);
+  EXPECT_EQ(missing->body, "there is no such page\n");
+  const httplib::Result rebound =
+      client_->Get("/api/state", {{"Host", "evil.example"}});
+  EXPECT_EQ(rebound->status, 403);
+  EXPECT_THAT(rebound->body, HasSubstr("not that of the host"));
+  EXPECT_EQ(client_->Get("/", {{"Host", "localhost:8080"}})->status, 200);
+  EXPECT_EQ(client_->Post("/api/state", "", "text/plain")->status, 404);
+  EXPECT_EQ(client_->Post("/api/login", "token", "text/plain")->body,
+            "nobody needs to sign in here\n");
+}
+
+TEST_F(PageServerTest, TellsTheStateAndAJobThatWaits) {
+  const std::string id = Submit();
+  Json state;
+  do {  // it is told within one look
+    state = Json::parse(client_->Get("/api/state")->body);
+  } while (state["jobs"].empty());
+  EXPECT_EQ(state["jobs"][0]["id"], id);
+  EXPECT_EQ(state["coordinator"]["version"], "test");
+  const httplib::Result answer = client_->Get(absl::StrCat("/api/jobs/", id));
+  EXPECT_EQ(answer->get_header_value("Cache-Control"), "no-store");
+  const Json job = Json::parse(answer->body);
+  EXPECT_EQ(job["job"]["id"], id);
+  EXPECT_FALSE(job["explain"]["summary"].get<std::string>().empty());
+  EXPECT_TRUE(job["curves"]["loss"].empty());
+}
+
+TEST_F(PageServerTest, AJobThatIsGoneIsOneLine) {
+  const httplib::Result answer = client_->Get("/api/jobs/gone-7");
+  EXPECT_EQ(answer->status, 404);
+  EXPECT_THAT(answer->body, HasSubstr("gone-7"));
+}
+
+TEST_F(PageServerTest, AStreamGoesOnAfterTheLastEvent) {
+  const std::string id = Submit();
+  const std::string first = ReadStream({}, [&](const std::string& text) {
+    return absl::StrContains(text, "event: status") &&
+           absl::StrContains(text, "job.submitted") &&
+           absl::EndsWith(text, "\n\n");
+  });
+  EXPECT_THAT(first, HasSubstr("retry: 2000\n\n"));
+  const size_t at = first.rfind("id: ") + 4;
+  const std::string last = first.substr(at, first.find('\n', at) - at);
+  const std::string second =
+      ReadStream({{"Last-Event-ID", last}}, [&](const std::string& text) {
+        return absl::StrContains(text, "event: status");
+      });
+  EXPECT_EQ(second.find("job.submitted"), std::string::npos) << second;
+  const httplib::Result log =
+      client_->Get(absl::StrCat("/api/log?after=", last).c_str());
+  EXPECT_TRUE(Json::parse(log->body)["events"].empty());
+  EXPECT_EQ(client_->Get("/api/log?after=x")->status, 400);
+}
+
+TEST_F(PageServerTest, OneViewerTooManyIsToldTheLimit) {
+  std::atomic<int> open = 0;
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> viewers;
+  for (int i = 0; i < 2; ++i) {
+    viewers.emplace_back([&] {
+      bool is_counted = false;
+      ReadStream({}, [&](const std::string&) {
+        if (!std::exchange(is_counted, true)) ++open;
+        return is_over.load();
+      });
+    });
+  }
+  while (open < 2) std::this_thread::yield();
+  const httplib::Result refused = client_->Get("/api/events");
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_EQ(refused->body,
+            "2 pages are fed live already, which is the most: this one asks "
+            "every two seconds instead\n");
+  // Other requests are served meanwhile.
+  EXPECT_EQ(client_->Get("/api/state")->status, 200);
+  is_over = true;
+  page_.reset();  // ends the streams, however long they would have been
+  for (std::thread& viewer : viewers) viewer.join();
+}
+
+TEST_F(PageServerTest, APortThatIsTakenIsOneLine) {
+  const auto second =
+      PageServer::Start(*runtime_, {.listen = page_->address()});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("cannot listen on 127.0.0.1:"));
+}
+
+TEST(CheckPageAddress, ClearTextStaysOnLoopback) {
+  EXPECT_TRUE(CheckPageAddress({"127.0.0.1", 80}, false, false).ok());
+  EXPECT_TRUE(CheckPageAddress({"::1", 80}, false, false).ok());
+  const absl::Status open = CheckPageAddress({"0.0.0.0", 80}, false, false);
+  EXPECT_EQ(open.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(open.message()), HasSubstr("ssh -L"));
+}
+
+TEST(CheckPageAddress, TlsNeedsTokens) {
+  EXPECT_TRUE(CheckPageAddress({"0.0.0.0", 80}, true, true).ok());
+  EXPECT_THAT(
+      std::string(CheckPageAddress({"127.0.0.1", 80}, true, false).message()),
+      HasSubstr("--access_file"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,148 @@
+// The page: its state comes from the coordinator, its view from the address after '#', so that a link carries what is seen.
+
+import { drawCharts, forgetCharts } from "./curves.js";
+import { h, morph } from "./dom.js";
+import { eventsView } from "./events.js";
+import { Feed, get } from "./feed.js";
+import { duration, time } from "./format.js";
+import { goneView, jobCharts, jobView } from "./job.js";
+import { jobsView } from "./jobs.js";
+import { loginView } from "./login.js";
+import { poolView } from "./pool.js";
+
+const MAX_EVENTS = 2000;
+const JOB_INTERVAL_MS = 1000;
+
+const state = { status: null, events: [], incarnation: "", connection: "connecting", message: "", job: null, jobError: null };
+const element = (id) => document.getElementById(id);
+
+// ---- The address.
+
+function route() {
+  const [path, query] = location.hash.slice(1).split("?");
+  const [, view = "pool", id = ""] = path.split("/");
+  return { view: view || "pool", id: decodeURIComponent(id), params: new URLSearchParams(query ?? "") };
+}
+
+// Changes parameters of the address without a step in the browser's history.
+function setView(changes) {
+  const { params } = route();
+  for (const [name, value] of Object.entries(changes)) value ? params.set(name, value) : params.delete(name);
+  params.delete("at");
+  const query = params.toString();
+  history.replaceState(null, "", `${location.hash.split("?")[0]}${query ? `?${query}` : ""}`);
+  render();
+}
+
+// ---- The job that is looked at.
+
+let fetchedAt = 0, isFetching = false;
+
+async function fetchJob() {
+  const { view, id } = route();
+  if (view !== "job" || isFetching || Date.now() - fetchedAt < JOB_INTERVAL_MS) return;
+  isFetching = true;
+  fetchedAt = Date.now();
+  try {
+    const response = await get(`/api/jobs/${encodeURIComponent(id)}`);
+    const job = await response.json();
+    if (route().id === id) Object.assign(state, { job, jobError: null });
+  } catch (error) {
+    if (error.code === 404 && route().id === id) Object.assign(state, { job: null, jobError: { id, message: error.message } });
+  } finally {
+    isFetching = false;
+  }
+  render();
+}
+
+function jobOfView({ id, params }) {
+  const view = { isLog: params.get("log") === "1", smooth: Math.min(0.95, Math.max(0, parseFloat(params.get("smooth")) || 0)) };
+  if (state.jobError?.id === id) return { content: goneView(id, state.jobError.message) };
+  const job = state.job;
+  if (!job || (job.job.id !== id && job.job.spec.name !== id)) return { content: [h("p", { class: "quiet" }, "Asking for the job.")] };
+  return { content: jobView(job, view, setView), charts: jobCharts(job, view) };
+}
+
+// ---- Drawing.
+
+function contentOf(at) {
+  if (state.connection === "signed-out") return { content: loginView(state.message, () => { feed.signedIn?.(); state.connection = "connecting"; render(); }) };
+  if (!state.status) return { content: [h("p", { class: "quiet" }, "Waiting for the coordinator.")] };
+  if (at.view === "jobs") return { content: jobsView(state) };
+  if (at.view === "job") return jobOfView(at);
+  if (at.view === "events") return { content: eventsView(state, at.params, setView) };
+  return { content: poolView(state) };
+}
+
+const CONNECTIONS = { live: "live", asking: "asking every 2 s", lost: "not connected", "signed-out": "signed out", connecting: "connecting" };
+
+function renderFrame(at) {
+  for (const link of document.querySelectorAll("nav a")) {
+    const isHere = link.hash === `#/${at.view === "job" ? "jobs" : at.view}`;
+    isHere ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
+  const label = CONNECTIONS[state.connection];
+  if (element("connection").textContent !== label) element("connection").textContent = label;
+  element("connection").className = `connection ${state.connection}`;
+  const coordinator = state.status?.coordinator;
+  const troubles = [["lost", "asking"].includes(state.connection) ? state.message : "", coordinator?.journal_error, coordinator?.other_coordinator].filter(Boolean);
+  element("trouble").hidden = troubles.length === 0;
+  if (element("trouble").textContent !== troubles.join(" ")) element("trouble").textContent = troubles.join(" ");
+  if (!coordinator) return;
+  morph(element("footer"), h("footer", {}, `${coordinator.version.replace("ringmaster", "Ringmaster")} on ${coordinator.host}, up ${duration((Date.parse(state.status.time) - Date.parse(coordinator.start_time)) / 1000)}; as of `, time(state.status.time)));
+}
+
+let isDue = false, drawnHash = "";
+
+function render() {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    const at = route();
+    renderFrame(at);
+    const { content, charts } = contentOf(at);
+    if (!charts) forgetCharts();
+    const next = h("main", {}, content);
+    morph(element("view"), next);
+    if (charts) drawCharts(charts);
+    document.title = `${at.id || at.view[0].toUpperCase() + at.view.slice(1)} · Ringmaster`;
+    const linked = document.querySelector(".linked");
+    if (linked && drawnHash !== location.hash) linked.scrollIntoView({ block: "center" });
+    drawnHash = location.hash;
+  });
+}
+
+// ---- News.
+
+const feed = new Feed({
+  onStatus(status) {
+    state.status = status;
+    render();
+    fetchJob();
+  },
+  onLog(events, incarnation) {
+    if (incarnation !== state.incarnation && incarnation !== "0") Object.assign(state, { incarnation, events: [] });
+    const last = BigInt(state.events.at(-1)?.sequence ?? 0);
+    state.events = [...state.events, ...events.filter((event) => BigInt(event.sequence) > last)].slice(-MAX_EVENTS);
+    render();
+  },
+  onConnection(connection, message) {
+    if (state.connection === connection && state.message === message) return;
+    Object.assign(state, { connection, message });
+    render();
+  },
+});
+
+addEventListener("hashchange", () => {
+  fetchedAt = 0;
+  element("view").replaceChildren();
+  fetchJob();
+  render();
+  element("view").focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
+render();
+fetchJob();
+feed.run();

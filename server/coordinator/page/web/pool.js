@@ -1,0 +1,49 @@
+// The pool: hosts, their workers, and what each is at.
+
+import { h } from "./dom.js";
+import { count, duration, integer, isEnded, isWaiting, jobLink, phase, seconds, tile, time, word } from "./format.js";
+
+const TONES = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "good", WORKER_STATE_DRAINING: "warn", WORKER_STATE_DETACHED: "bad" };
+const WORDS = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "at work", WORKER_STATE_DRAINING: "leaves at the next step", WORKER_STATE_DETACHED: "not connected" };
+
+const device = (worker) => worker.role === "ROLE_PARAMETER_SERVER" ? "parameter server"
+  : worker.device?.kind === "DEVICE_KIND_CUDA" ? `GPU ${worker.device.index}` : `CPU slot ${worker.device?.index ?? 0}`;
+
+function workerCard(worker) {
+  const tone = TONES[worker.state] ?? "";
+  return h("li", { class: `worker ${tone}`, id: `worker-${worker.incarnation}` },
+    h("div", { class: "row" }, h("strong", {}, worker.name), h("span", { class: `badge ${tone}` }, WORDS[worker.state] ?? "unknown")),
+    h("div", { class: "quiet" }, `${device(worker)}, pid ${worker.pid}`),
+    worker.job_id ? h("div", {}, jobLink(worker.job_id), `, rank ${worker.rank}, step ${integer(worker.step)}: ${phase(worker.phase)}`) : null,
+    worker.last_beat_age && seconds(worker.last_beat_age) > 3 && h("div", { class: "quiet" }, `last heard ${duration(worker.last_beat_age)} ago`));
+}
+
+function hostSection(host, workers, quarantines) {
+  const busy = workers.filter((worker) => worker.job_id).length;
+  return h("section", { class: "card", id: `host-${host}` },
+    h("div", { class: "row" }, h("h2", {}, host || "host not known"), h("span", { class: "quiet" }, `${count(workers.length, "worker")}, ${busy} at work`)),
+    quarantines.map((quarantine) => h("p", { class: "explain warn" }, h("strong", {}, "In quarantine"), " until ", time(quarantine.end_time),
+      quarantine.job_id ? [" for ", jobLink(quarantine.job_id)] : "", `: ${quarantine.reason}`)),
+    h("ul", { class: "workers" }, workers.map(workerCard)));
+}
+
+export function poolView({ status }) {
+  const hosts = new Map();
+  for (const worker of status.workers) hosts.set(worker.host, [...(hosts.get(worker.host) ?? []), worker]);
+  for (const quarantine of status.quarantines) if (!hosts.has(quarantine.host)) hosts.set(quarantine.host, []);
+  const inState = (state) => status.workers.filter((worker) => worker.state === `WORKER_STATE_${state}`).length;
+  const waiting = status.jobs.filter(isWaiting).length;
+  const busy = status.jobs.filter((job) => !isEnded(job) && !isWaiting(job));
+  return [
+    h("h1", {}, "Pool"),
+    h("dl", { class: "tiles" },
+      tile("Hosts", integer(hosts.size), status.quarantines.length ? `${status.quarantines.length} in quarantine` : "none in quarantine"),
+      tile("Workers", integer(status.workers.length), `${inState("ASSIGNED")} at work, ${inState("IDLE")} idle`),
+      tile("Jobs with workers", integer(busy.length), busy.length === 1 ? jobLink(busy[0].id) : null),
+      tile("Jobs that wait", integer(waiting), waiting ? h("a", { href: "#/jobs" }, "why") : "the queue is empty")),
+    inState("DETACHED") > 0 && h("p", { class: "explain warn" }, `${count(inState("DETACHED"), "worker")} not connected: known, and not heard by this coordinator.`),
+    status.workers.length === 0 && h("p", { class: "explain" }, "No worker has joined yet. Start one with ", h("code", {}, "worker --coordinator=HOST:PORT"), "."),
+    [...hosts].sort(([a], [b]) => a.localeCompare(b)).map(([host, workers]) =>
+      hostSection(host, workers, status.quarantines.filter((quarantine) => quarantine.host === host))),
+  ];
+}

@@ -1,0 +1,65 @@
+"""Takes the pictures of the coordinator's page, of a real run with a fault.
+
+usage: RINGMASTER_BIN_DIR=DIR python3 -m tests.docs.page_pictures [OUTPUT_DIR]
+
+DIR holds the four programs; the pictures go to docs/images unless OUTPUT_DIR says otherwise. Needs the packages of deploy/setup.sh.
+"""
+
+import pathlib
+import sys
+
+from tests.integration.browser import Browser
+from tests.integration.cluster import ROOTS, Cluster, synthetic_job
+
+JOB = """\
+name: cpp-gpt
+workers: {min: 2, max: 8, settle: 2s}
+train:
+  steps: 900
+  global_batch: 24
+  model: {gpt: {window: 32, layers: 2, heads: 2, width: 32}}
+  data: {text: {path: /usr/include/c++/12/bits}}
+  optimizer: {adamw: {learning_rate: 0.003}}
+  evaluate_every: 50
+  sample: {prompt: "template <", bytes: 160}
+"""
+
+
+def has_points(browser, count):
+    return lambda: int(browser.attribute("#loss-chart", "data-points") or 0) >= count
+
+
+def take(browser, out, name, url, width, height, is_dark=False, is_ready=lambda: True):
+    browser.resize(width, height)
+    browser.look(is_dark)
+    browser.open("about:blank")
+    browser.open(url)
+    browser.await_that(f"the view for {name}", lambda: browser.text("h1") and browser.text("#connection") == "live" and is_ready())
+    browser.run("return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    browser.picture(out / f"{name}.png")
+
+
+def main(out):
+    roots = {**ROOTS, "RINGMASTER_ALLOW_READ": "/usr/include"}
+    with Cluster() as cluster, Browser() as browser:
+        port_file = cluster.directory / "page-port"
+        cluster.start_coordinator("--page_listen=127.0.0.1:0", f"--page_port_file={port_file}", budget="2s")
+        url = f"http://127.0.0.1:{port_file.read_text().strip()}/"
+        names = [f"node-{index}" for index in range(6)]
+        workers = {name: cluster.start_worker(name, roots=roots) for name in names}
+        cluster.await_workers(len(names))
+        job_id = cluster.submit(JOB)
+        cluster.submit(synthetic_job(name="next", workers_min=8, workers_max=8), "next.yaml")
+        cluster.await_step(job_id, 220)
+        workers["node-3"].kill_group()
+        cluster.await_event(job_id, "job.resumed")
+        cluster.await_step(job_id, 420)
+        job = f"{url}#/job/{job_id}?smooth=0.6"
+        take(browser, out, "page-job", job, 1280, 1120, is_ready=has_points(browser, 20))
+        take(browser, out, "page-job-dark", job, 1280, 1120, is_dark=True, is_ready=has_points(browser, 20))
+        take(browser, out, "page-job-phone", job, 360, 1100, is_dark=True, is_ready=has_points(browser, 20))
+        take(browser, out, "page-pool-phone", f"{url}#/pool", 360, 1100)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))

@@ -1,0 +1,156 @@
+"""The coordinator's page in a real browser: it shows a run, a fault and its recovery as they happen, and outlives its coordinator."""
+
+import http.client
+import pathlib
+import re
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+from tests import report
+from tests.integration.browser import Browser, browser_unavailable
+from tests.integration.cluster import PATIENCE, Cluster, binary, pki, synthetic_job, tls_flags
+
+USAGE = 2
+ENDLESS = 10_000_000
+MARKUP = "<img src=x onerror=document.title='taken'><b>bold</b>"
+
+
+def start_with_page(cluster, *flags, page="127.0.0.1:0", **options):
+    """Starts a coordinator with a page; returns its process and the page's port."""
+    port_file = cluster.directory / f"page-port-{len(cluster.processes)}"
+    process = cluster.start_coordinator(f"--page_listen={page}", f"--page_port_file={port_file}", *flags, **options)
+    return process, int(port_file.read_text())
+
+
+@unittest.skipIf(browser_unavailable(), browser_unavailable())
+class PageTest(unittest.TestCase):
+    def points(self, browser):
+        return int(browser.attribute("#loss-chart", "data-points") or 0)
+
+    def check_is_quiet(self, browser):
+        """No script has failed, and the page's policy has forbidden nothing."""
+        complaints = [line for line in browser.complaints() if "net::ERR_" not in line and "the server responded with a status of" not in line]
+        self.assertEqual(complaints, [])
+
+    def test_a_run_a_fault_and_a_new_coordinator(self):
+        with Cluster() as cluster, Browser() as browser:
+            coordinator, port = start_with_page(cluster)
+            url = f"http://127.0.0.1:{port}/"
+            workers = {name: cluster.start_worker(name) for name in "abc"}
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3, evaluate_every=50))
+            browser.open(url)
+            browser.await_text("#view", job_id)
+            browser.await_text("#connection", "live")
+            browser.open(f"{url}#/job/{job_id}?log=1&smooth=0.5")
+            browser.await_that("a point", lambda: self.points(browser) >= 2)
+            before = self.points(browser)
+            browser.await_that("more points", lambda: self.points(browser) > before)
+            self.assertTrue(browser.run("return document.querySelector('#log-axis').checked"), "the link carries the view")
+            self.assertRegex(browser.attribute("#ring svg", "aria-label"), r"3 ranks on 1 host\. rank 0: \w on .*, step [\d,]+, trains")
+            self.assertEqual(browser.run("return document.querySelectorAll('#ring .rank.lost').length"), 0)
+
+            workers["b"].kill_group()
+            browser.await_that("the loss", lambda: browser.run("return document.querySelectorAll('#ring .rank.lost').length") == 1)
+            browser.await_text("#incident-1", "b was lost")
+            browser.await_text("#incident-1", "3 → 2")
+            browser.await_text("#incident-1 .cost", "first step")
+            self.assertIn("Evidence", browser.text("#incident-1"))
+            # A new worker makes the ring whole.
+            cluster.start_worker("d")
+            browser.await_that("the recovery", lambda: browser.run(
+                "return document.querySelectorAll('#ring .rank:not(.lost)').length == 3 && !document.querySelector('#ring .rank.lost')"))
+
+            coordinator.kill_group()
+            browser.await_text("#connection", "not connected")
+            browser.await_text("#trouble", "what you see is old")
+            start_with_page(cluster, page=f"127.0.0.1:{port}", listen=cluster.address)
+            browser.await_text("#connection", "live")
+            browser.await_that("no trouble", lambda: not browser.text("#trouble"))
+            browser.await_text(".badge", "running")
+            self.check_is_quiet(browser)
+
+    def test_users_texts_are_texts_and_old_links_say_so(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            _, port = start_with_page(cluster)
+            url = f"http://127.0.0.1:{port}/"
+            job_id = cluster.submit(synthetic_job(name="waits", workers_min=3, workers_max=3))
+            browser.open(f"{url}#/job/{job_id}")
+            browser.await_text("#explain", "Why it does not train now")
+            self.assertEqual(cluster.ringctl("cancel", job_id, f"--reason={MARKUP}").returncode, 0)
+            browser.open(f"{url}#/events")
+            browser.await_text(".events", MARKUP)
+            self.assertEqual(browser.run("return document.querySelectorAll('main img, main b').length"), 0)
+            self.assertIn("Events", browser.run("return document.title"))
+            # A filter is in the address, and a link leads to its event.
+            browser.run("const field = document.querySelector('#filter-q'); field.value = 'submitted'; field.dispatchEvent(new Event('input'))")
+            browser.await_that("the filter", lambda: browser.run("return document.querySelectorAll('.event').length") == 1)
+            self.assertIn("q=submitted", browser.run("return location.hash"))
+            browser.click(".stamp")
+            browser.await_that("the linked event", lambda: browser.run("return document.querySelectorAll('.event.linked').length") == 1)
+            browser.open(f"{url}#/events?at=1-7")
+            browser.await_text("#gone", "Event 7 is not kept any more")
+            browser.open(f"{url}#/job/gone-9")
+            browser.await_text("#gone", "gone-9")
+            # Nothing is wider than a small phone, and everything has a name.
+            for view in ("pool", "jobs", "events", f"job/{job_id}"):
+                browser.open(f"{url}#/{view}")
+                browser.await_that(view, lambda: browser.text("h1"))
+                self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360, view)
+                self.assertEqual(browser.run("return [...document.querySelectorAll('input, select, canvas, svg[role], progress')]"
+                                             ".filter((part) => !part.labels?.length && !part.ariaLabel).map((part) => part.outerHTML)"), [], view)
+            self.check_is_quiet(browser)
+
+    def test_with_tls_it_asks_for_a_token(self):
+        with tempfile.TemporaryDirectory() as keys:
+            keys = pathlib.Path(keys)
+            pki("init", keys)
+            pki("issue", keys, "coordinator", "head", "--hosts=127.0.0.1", "--hosts=localhost")
+            entries = [pki("token", role, name, "--out", keys / f"{name}.token") for role, name in (("viewer", "vera"), ("worker", "node"))]
+            access = keys / "access.yaml"
+            access.write_text("tokens:\n" + "".join(entries))
+            access.chmod(0o600)
+            with Cluster() as cluster, Browser() as browser:
+                _, port = start_with_page(cluster, f"--access_file={access}", *tls_flags(keys, "head"))
+                url = f"https://127.0.0.1:{port}/"
+                context = ssl.create_default_context(cafile=keys / "ca.pem")
+                connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=PATIENCE)
+                connection.request("GET", "/api/state")
+                answer = connection.getresponse()
+                self.assertEqual((answer.status, answer.read()), (401, b"sign in with a token first\n"))
+                browser.open(f"{url}#/jobs")
+                for name, words in (("node", "viewer"), ("vera", None)):
+                    browser.await_that("the form", lambda: browser.run("return !!document.querySelector('#token')"))
+                    browser.run("document.querySelector('#token').value = arguments[0]; document.querySelector('form').requestSubmit()",
+                                (keys / f"{name}.token").read_text())
+                    if words:
+                        browser.await_that("why not", lambda: browser.text("#login-trouble"))
+                browser.await_text("h1", "Jobs")
+                self.assertEqual(browser.run("return document.cookie"), "", "no script reads the login")
+                access.write_text("tokens:\n" + entries[1])
+                browser.await_text("h1", "Sign in")
+
+
+class PageAddressTest(unittest.TestCase):
+    def refusal(self, *flags):
+        with tempfile.TemporaryDirectory() as state:
+            result = subprocess.run([binary("coordinator"), "--listen=127.0.0.1:0", f"--state_dir={state}", *flags], capture_output=True,
+                                    text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, USAGE, result.stderr)
+        [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        return line
+
+    def test_wrong_addresses_are_one_line(self):
+        for flags in (["--page_listen=0.0.0.0:0"], ["--page_listen=0.0.0.0:0", "--insecure"]):
+            self.assertIn("without TLS nobody is asked who they are", self.refusal(*flags))
+        self.assertIn("--page_listen", self.refusal("--page_listen=here"))
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            self.assertRegex(self.refusal(f"--page_listen={cluster.address}"),
+                             f"--page_listen: cannot listen on {re.escape(cluster.address)}")
+
+
+if __name__ == "__main__":
+    report.main()
