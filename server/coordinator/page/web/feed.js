@@ -38,6 +38,7 @@ export class Feed {
       if (document.hidden) await new Promise((resolve) => { this.wake = resolve; });
       try {
         await this.#stream();
+        await pause(RETRY_MS);
       } catch (error) {
         if (document.hidden) continue;
         if (error.code === 401 || error.code === 403) {
