@@ -3,10 +3,12 @@
 import http.client
 import pathlib
 import re
+import signal
 import ssl
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 from tests import report
 from tests.integration.browser import Browser, browser_unavailable
@@ -150,6 +152,33 @@ class PageAddressTest(unittest.TestCase):
             cluster.start_coordinator()
             self.assertRegex(self.refusal(f"--page_listen={cluster.address}"),
                              f"--page_listen: cannot listen on {re.escape(cluster.address)}")
+
+    def run_local(self, *flags, until):
+        """What `ringctl local` says until a line matches `until`: yields that once, and interrupts it then."""
+        with tempfile.TemporaryDirectory() as directory:
+            job = pathlib.Path(directory) / "job.yaml"
+            job.write_text(synthetic_job(steps=ENDLESS))
+            with Cluster() as cluster:  # for its programs in one directory
+                process = subprocess.Popen([binary("ringctl"), "local", str(job), f"--bin_dir={cluster.bin_dir()}", f"--run_dir={directory}/run", *flags],
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+                try:
+                    lines = []
+                    for line in process.stdout:
+                        lines.append(line)
+                        if re.search(until, line):
+                            yield lines
+                            break
+                finally:
+                    process.send_signal(signal.SIGINT)
+                    process.communicate(timeout=PATIENCE)
+
+    def test_ringctl_local_prints_the_address(self):
+        for lines in self.run_local(until="^page: "):
+            url = lines[-1].removeprefix("page: ").strip()
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                self.assertIn(b"<title>Ringmaster</title>", answer.read())
+        seen = [lines for lines in self.run_local("--page_port=-1", until="step|running|generation")]
+        self.assertEqual([line for line in seen[0] if line.startswith("page: ")], [])
 
 
 if __name__ == "__main__":

@@ -157,6 +157,13 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
              .max = 256},
             &line.local.threads);
   AddSetFlag(local, line.local.assignments);
+  local.Add({.name = "page_port",
+             .unit = "PORT",
+             .help = "Port of the web page that shows the run, on 127.0.0.1; "
+                     "0: any free one; -1: no page.",
+             .min = -1,
+             .max = 65535},
+            &line.local.page_port);
   local.Add({.name = "bin_dir",
              .unit = "DIR",
              .help = "Where the programs coordinator and worker are; beside "

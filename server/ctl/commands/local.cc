@@ -47,6 +47,10 @@ class LocalRun {
         const std::string address,
         cluster_.StartCoordinator([this] { return CheckInterrupt(); }));
     context_.console.WriteError(absl::StrCat("coordinator: ", address, "\n"));
+    if (!cluster_.page_port().empty()) {
+      context_.console.WriteError(
+          absl::StrCat("page: http://127.0.0.1:", cluster_.page_port(), "/\n"));
+    }
     ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials({}, address));
     client_ = std::make_unique<Client>(
         ClientOptions{.address = address,
@@ -138,6 +142,8 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
                      FindBinary("parameter_server", places));
   }
   cluster_options.worker_threads = options.threads;
+  if (options.page_port >= 0)
+    cluster_options.page_listen = absl::StrCat("127.0.0.1:", options.page_port);
   ASSIGN_OR_RETURN(cluster_options.run_dir,
                    MakeRunDirectory(options.run_dir, absl::Now()));
   ForgetOtherClusters();

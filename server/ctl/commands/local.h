@@ -21,6 +21,7 @@ struct LocalOptions {
   std::vector<std::string> assignments;       // --set
   int workers = 0;                            // 0: as many as the job takes
   int threads = 1;                            // of each worker
+  int page_port = 0;                          // 0: any free one; -1: no page
   std::string bin_dir;                        // "": beside this program
   std::string run_dir;                        // "": a new one
   absl::Duration timeout = absl::Seconds(5);  // of a call

@@ -71,20 +71,26 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
         std::strerror(error)));
   }
   const std::string port_file = absl::StrCat(scratch_dir_, "/port");
-  ASSIGN_OR_RETURN(
-      coordinator_,
-      StartChild(
-          "coordinator", options_.coordinator_binary,
-          WithSecurity({absl::StrCat("--listen=", options_.listen_host, ":0"),
-                        absl::StrCat("--state_dir=", scratch_dir_, "/journal"),
-                        absl::StrCat("--port_file=", port_file),
-                        "--shutdown_delay=0s"})));
+  const std::string page_port_file = absl::StrCat(scratch_dir_, "/page_port");
+  std::vector<std::string> arguments = {
+      absl::StrCat("--listen=", options_.listen_host, ":0"),
+      absl::StrCat("--state_dir=", scratch_dir_, "/journal"),
+      absl::StrCat("--port_file=", port_file), "--shutdown_delay=0s"};
+  if (!options_.page_listen.empty()) {
+    arguments.push_back(absl::StrCat("--page_listen=", options_.page_listen));
+    arguments.push_back(absl::StrCat("--page_port_file=", page_port_file));
+  }
+  ASSIGN_OR_RETURN(coordinator_,
+                   StartChild("coordinator", options_.coordinator_binary,
+                              WithSecurity(std::move(arguments))));
   const Clock& clock = Clock::Real();
   const MonotonicTime deadline = clock.Now() + options_.start_limit;
   while (clock.Now() < deadline) {
     RETURN_IF_ERROR(check());
     RETURN_IF_ERROR(Check(/*needs_all_members=*/false));
     if (const std::string port = ReadLine(port_file); !port.empty()) {
+      // It writes this one first.
+      page_port_ = ReadLine(page_port_file);
       return absl::StrCat(options_.listen_host, ":", port);
     }
     (void)coordinator_->process.Wait(kPollInterval);

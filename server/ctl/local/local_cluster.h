@@ -31,6 +31,8 @@ struct LocalClusterOptions {
   // The address of this machine where the coordinator listens. Beyond loopback
   // its children are allowed clear text.
   std::string listen_host = "127.0.0.1";
+  // Where the coordinator serves its page; "": nowhere.
+  std::string page_listen = "";
   // The program and arguments that start a member for us, as {"/sbin/ip",
   // "netns", "exec", NAME}, by how many were started before; by default none.
   std::function<std::vector<std::string>(int index)> launcher = nullptr;
@@ -54,6 +56,9 @@ class LocalCluster {
   // that. An error of the coordinator's quotes the end of its log.
   [[nodiscard]] absl::StatusOr<std::string> StartCoordinator(
       const std::function<absl::Status()>& check);
+
+  // The port of the coordinator's page, once it has started; "": it has none.
+  [[nodiscard]] const std::string& page_port() const { return page_port_; }
 
   // Starts workers worker-0 .. worker-(count-1) of the coordinator at
   // `address`; as slots of one program they have the log of worker-0. One that
@@ -99,6 +104,7 @@ class LocalCluster {
 
   const LocalClusterOptions options_;
   std::string scratch_dir_;  // the coordinator's state; "" before it
+  std::string page_port_;
   std::optional<Child> coordinator_;
   std::vector<Child> members_;  // workers and parameter servers
 };
