@@ -58,7 +58,7 @@ class Browser:
         self.driver.get(url)
 
     def run(self, script, *arguments):
-        """What the JavaScript function body returns."""
+        """Returns what the JavaScript function body does."""
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector):
@@ -86,7 +86,7 @@ class Browser:
         self.await_that(f"{text!r} in {selector}", lambda: text in self.text(selector))
 
     def complaints(self):
-        """What the browser has logged as errors since the last call: scripts that failed, what the page's policy forbids."""
+        """Returns what the browser has logged as errors since the last call: scripts that failed, what the page's policy forbids."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def picture(self, path, height=None):

@@ -154,7 +154,7 @@ class PageAddressTest(unittest.TestCase):
                              f"--page_listen: cannot listen on {re.escape(cluster.address)}")
 
     def run_local(self, *flags, until):
-        """What `ringctl local` says until a line matches `until`: yields that once, and interrupts it then."""
+        """Returns what `ringctl local` says until a line matches `until`, once, and interrupts it then."""
         with tempfile.TemporaryDirectory() as directory:
             job = pathlib.Path(directory) / "job.yaml"
             job.write_text(synthetic_job(steps=ENDLESS))

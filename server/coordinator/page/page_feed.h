@@ -50,7 +50,7 @@ class PageStatus {
   mutable std::string json_ GUARDED_BY(mutex_);
 };
 
-// What a viewer has not seen yet.
+// News that a viewer has not seen yet.
 struct PageNews {
   std::shared_ptr<const PageStatus> status = {};  // null: it has the newest
   v1::ListEventsResponse events = {};             // empty: it has them all
@@ -61,7 +61,7 @@ class PageFeed {
  public:
   explicit PageFeed(CoordinatorRuntime& runtime, Clock& clock = Clock::Real());
 
-  // What came after `seen`; waits until there is any, `deadline`, or Close. Events of
+  // Returns what came after `seen`; waits until there is any, `deadline`, or Close. Events of
   // another coordinator process are told from the first that is kept.
   [[nodiscard]] std::optional<PageNews> After(const StreamPosition& seen,
                                               MonotonicTime deadline)

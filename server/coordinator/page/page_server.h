@@ -58,7 +58,7 @@ class PageServer {
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
 
-  // Where it listens, with the chosen port.
+  // Its address, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
   // "http://127.0.0.1:8080/".
   [[nodiscard]] std::string url() const;

@@ -24,12 +24,12 @@ namespace ringmaster::coordinator {
 [[nodiscard]] std::string CookieValue(std::string_view header,
                                       std::string_view name);
 
-// What every answer says, whoever asked: nothing but our own files runs in the page,
+// Headers of every answer, whoever asked: nothing but our own files runs in the page,
 // and no other page frames it.
 [[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>>
 SecurityHeaders();
 
-// What a viewer has seen: it is the id of each event of the stream, and comes back as
+// The news that a viewer has seen: it is the id of each event of the stream, and comes back as
 // Last-Event-ID.
 struct StreamPosition {
   uint64_t incarnation = 0;    // the coordinator process that counts the rest

@@ -31,7 +31,7 @@ struct LocalClusterOptions {
   // The address of this machine where the coordinator listens. Beyond loopback
   // its children are allowed clear text.
   std::string listen_host = "127.0.0.1";
-  // Where the coordinator serves its page; "": nowhere.
+  // The address of the coordinator's page; "": it has none.
   std::string page_listen = "";
   // The program and arguments that start a member for us, as {"/sbin/ip",
   // "netns", "exec", NAME}, by how many were started before; by default none.

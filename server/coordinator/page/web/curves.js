@@ -81,7 +81,7 @@ function datasets(view) {
 
 const charts = new Map();
 
-// What a screen reader says for the picture.
+// The words that a screen reader says for the picture.
 function describe(view) {
   return view.series.filter(({ points }) => points.length).map(({ label, points }) =>
     `${label} from ${view.format(points[0][2])} at step ${integer(points[0][1])} to ${view.format(points.at(-1)[2])} ${view.unit} at step ${integer(points.at(-1)[1])}`).join("; ") || "no points yet";

@@ -21,7 +21,7 @@ export function bytes(value) {
   return `${number(amount, 3)} ${units[unit]}`;
 }
 
-// Of the JSON form of a Duration, "1.5s"; undefined stays.
+// The number in the JSON form of a Duration, "1.5s"; undefined stays.
 export const seconds = (duration) => (duration === undefined || duration === null ? undefined : parseFloat(duration));
 
 export function duration(value) {

@@ -49,7 +49,7 @@ function controls(view, setView) {
     h("output", {}, view.smooth ? view.smooth.toFixed(2) : "off")));
 }
 
-// What drawCharts draws.
+// The views that drawCharts draws.
 export function jobCharts({ job, curves }, view) {
   const incidents = job.incidents.map((incident) => ({ time: Date.parse(incident.verdict.time), number: incident.number, isWanted: incident.is_wanted }));
   const shared = { smooth: view.smooth, incidents };
