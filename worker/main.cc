@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "worker/bench/bench_runner.h"
+#include "worker/external/external_runner.h"
 #include "worker/open_accelerator.h"
 #include "worker/parameter_server/shard_host.h"
 #include "worker/process/member_process.h"
@@ -21,6 +23,12 @@
 namespace ringmaster {
 namespace {
 
+// Beside the log's file: "worker.log" has "worker.log.commands".
+std::string OutputFileOf(const WorkerFlags& flags) {
+  const std::string& log = flags.program.log_file;
+  return log.empty() ? "" : absl::StrCat(log, ".commands");
+}
+
 absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
                                                       const WorkerFlags& flags,
                                                       int slot) {
@@ -31,9 +39,15 @@ absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
              {{"device", accelerator->name()}});
   }
   return MakeProgramRunner(
-      MakeJobTrainer(Clock::Real(), listener, flags.threads,
-                     MakeShardHost(Clock::Real()), std::move(accelerator)),
-      MakeBenchRunner(Clock::Real(), listener));
+      {.train = MakeJobTrainer(Clock::Real(), listener, flags.threads,
+                               MakeShardHost(Clock::Real()),
+                               std::move(accelerator)),
+       .bench = MakeBenchRunner(Clock::Real(), listener),
+       .external = MakeExternalRunner(
+           Clock::Real(), listener,
+           {.is_allowed = flags.allow_commands,
+            .threads = flags.threads,
+            .output_file = OutputFileOf(flags)})});
 }
 
 int Main(int argc, char** argv) {

@@ -230,6 +230,11 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
   AddComputeFlags(set, flags);
   AddFileFlags(set, flags.files);
+  set.Add({.name = "allow_commands",
+           .help = "Run the commands of jobs with the program external, as "
+                   "this process's user. Whoever may submit jobs can then do "
+                   "on this host what that user can."},
+          &flags.allow_commands);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
   AddMonitoringFlags("has a session with the coordinator", set,

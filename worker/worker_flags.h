@@ -42,6 +42,7 @@ struct WorkerFlags {
   absl::Duration abort_timeout = absl::Seconds(30);
   FileRoots::Directories files;  // that jobs may read and write
   CredentialsOptions credentials;
+  bool allow_commands = false;  // of jobs with the program `external`
   std::string restart = "auto";
   int max_crashes = 5;
   MonitoringFlags monitoring;  // of slot 0; each further one on the next port

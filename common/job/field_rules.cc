@@ -261,9 +261,10 @@ void CheckList(const Message& message, const FieldDescriptor& field,
   const Reflection& reflection = *message.GetReflection();
   const int size = reflection.FieldSize(message, &field);
   CheckSize(size, field, path, errors);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return;
   const bool is_narrow = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
   RM_CHECK(is_narrow || field.cpp_type() == FieldDescriptor::CPPTYPE_INT64,
-           "lists are of integers");
+           "lists are of integers or texts");
   for (int i = 0; i < size; ++i) {
     const int64_t value = is_narrow
                               ? reflection.GetRepeatedInt32(message, &field, i)
@@ -369,7 +370,9 @@ std::string ValueText(const Message& message, const FieldDescriptor& field,
     case FieldDescriptor::CPPTYPE_ENUM:
       return ShortEnumName(*reflection.GetEnum(message, &field));
     case FieldDescriptor::CPPTYPE_STRING:
-      return Quoted(reflection.GetString(message, &field));
+      return Quoted(is_list
+                        ? reflection.GetRepeatedString(message, &field, index)
+                        : reflection.GetString(message, &field));
     default:
       return absl::FormatDuration(
           FromProto(static_cast<const google::protobuf::Duration&>(

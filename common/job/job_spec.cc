@@ -160,7 +160,7 @@ void CheckTrain(const v1::TrainProgram& train, int max_workers,
 // Checks that each required choice has been made.
 void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
   if (spec.program_case() == v1::JobSpec::PROGRAM_NOT_SET)
-    errors.Add("the spec must have a program: train or bench");
+    errors.Add("the spec must have a program: train, bench or external");
   if (!spec.has_train()) return;
   if (spec.train().model().model_case() == v1::ModelSpec::MODEL_NOT_SET)
     errors.Add("train.model must name a model: mlp, gpt, cnn or custom");
@@ -185,11 +185,10 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
                               spec.workers().min(), "), got ",
                               spec.workers().max()));
     }
-    if (spec.has_train()) {
+    if (spec.has_train())
       CheckTrain(spec.train(), spec.workers().max(), errors);
-    } else {
-      CheckBench(spec.bench(), spec.workers(), errors);
-    }
+    if (spec.has_bench()) CheckBench(spec.bench(), spec.workers(), errors);
+    if (spec.has_external()) CheckExternal(spec.external(), errors);
   }
   if (const size_t bytes = spec.ByteSizeLong(); bytes > kMaxSpecBytes) {
     errors.Add(absl::StrCat("the spec must take at most ", kMaxSpecBytes,
@@ -215,6 +214,16 @@ absl::StatusOr<v1::BenchProgram> DefaultProgram(v1::BenchProgram program) {
   SpecErrors errors;
   FillDefaults(program);
   CheckRules(program, "bench", errors);
+  if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
+  return program;
+}
+
+absl::StatusOr<v1::ExternalProgram> DefaultProgram(
+    v1::ExternalProgram program) {
+  SpecErrors errors;
+  FillDefaults(program);
+  CheckRules(program, "external", errors);
+  if (errors.empty()) CheckExternal(program, errors);
   if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
   return program;
 }

@@ -30,6 +30,8 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
     v1::TrainProgram program);
 [[nodiscard]] absl::StatusOr<v1::BenchProgram> DefaultProgram(
     v1::BenchProgram program);
+[[nodiscard]] absl::StatusOr<v1::ExternalProgram> DefaultProgram(
+    v1::ExternalProgram program);
 
 // Returns the spec's bytes, the same for equal specs: by default protobuf may
 // serialize a map in any order.

@@ -626,7 +626,7 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "workers.settle must be between 0s and 1h, got -1s"},
         Mistake{"NoProgram", [](auto& s) { s.clear_train(); },
-                "must have a program: train or bench"},
+                "must have a program: train, bench or external"},
         Mistake{"NoModel", [](auto& s) { s.mutable_train()->clear_model(); },
                 "train.model must name a model"},
         Mistake{"NoData", [](auto& s) { s.mutable_train()->clear_data(); },
@@ -787,6 +787,63 @@ TEST(JobSpecTest, FillsInABenchmarksDefaults) {
   EXPECT_EQ(bench.iterations(), 20);
   EXPECT_EQ(bench.warmup(), 5);
   EXPECT_EQ(FromProto(bench.time_per_size()), absl::Seconds(2));
+}
+
+v1::JobSpec CommandSpec() {
+  v1::JobSpec spec;
+  spec.set_name("script");
+  spec.mutable_external()->add_command("python3");
+  spec.mutable_external()->add_command("train.py");
+  return spec;
+}
+
+TEST(JobSpecTest, FillsInTheDefaultsOfACommand) {
+  const absl::StatusOr<v1::JobSpec> spec = ValidateAndDefault(CommandSpec());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->workers().max(), 1);
+  EXPECT_EQ(FromProto(spec->external().stop_grace()), absl::Seconds(5));
+  EXPECT_EQ(spec->external().max_restarts(), 0);
+}
+
+TEST(JobSpecTest, RefusesWhatIsWrongWithACommand) {
+  struct Case {
+    std::function<void(v1::ExternalProgram& external)> change;
+    const char* text;
+  };
+  const Case cases[] = {
+      {[](auto& external) { external.clear_command(); },
+       "external.command's number of entries must be at least 1, got 0"},
+      {[](auto& external) { external.set_command(0, ""); },
+       "external.command must begin with the name of a program"},
+      {[](auto& external) { external.set_command(1, std::string("a\0b", 3)); },
+       "external.command must not contain a zero byte"},
+      {[](auto& external) { (*external.mutable_environment())["A=B"] = "c"; },
+       "external.environment: \"A=B\" is not the name of a variable"},
+      {[](auto& external) { (*external.mutable_environment())["RANK"] = "1"; },
+       "external.environment: \"RANK\" is set by Ringmaster"},
+      {[](auto& external) {
+         (*external.mutable_secret_environment())["MASTER_PORT"] = "/file";
+       },
+       "external.secret_environment: \"MASTER_PORT\" is set by Ringmaster"},
+      {[](auto& external) {
+         (*external.mutable_secret_environment())["TOKEN"] = "";
+       },
+       "external.secret_environment.TOKEN must name a file"},
+      {[](auto& external) {
+         (*external.mutable_environment())["TOKEN"] = "x";
+         (*external.mutable_secret_environment())["TOKEN"] = "/file";
+       },
+       "both have TOKEN"},
+      {[](auto& external) { external.set_max_restarts(-1); },
+       "external.max_restarts must be at least 0, got -1"},
+  };
+  for (const Case& bad : cases) {
+    v1::JobSpec spec = CommandSpec();
+    bad.change(*spec.mutable_external());
+    const absl::Status status = ValidateAndDefault(spec).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.text));
+    EXPECT_FALSE(DefaultProgram(spec.external()).ok()) << bad.text;
+  }
 }
 
 TEST(JobSpecTest, RefusesWhatIsWrongWithABenchmark) {

@@ -32,6 +32,9 @@ void CheckParameterServer(const v1::TrainProgram& train, int max_workers,
 void CheckBench(const v1::BenchProgram& bench, const v1::WorkerRange& workers,
                 SpecErrors& errors);
 
+// Adds the errors of a command and its variables.
+void CheckExternal(const v1::ExternalProgram& external, SpecErrors& errors);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_JOB_PROGRAM_RULES_H_

@@ -17,6 +17,7 @@ CALLS = re.compile(
 OTHERS_PATHS = {
     "worker/checkpoint/checkpoint_directory.cc": "/proc/sys/kernel/random/boot_id",
     "worker/checkpoint/export_model.cc": "`ringctl checkpoint export` writes for its user",
+    "worker/external/running_command.cc": "beside the worker's --log_file",
     "worker/member/process_usage.cc": "/proc/self",
     "worker/nn/cuda/matmul_plan_file.cc": "--tuning_cache of the worker",
     "worker/train/output/sample_command.cc": "`worker sample` reads for its user",
@@ -28,7 +29,7 @@ def calls_in_sources():
     # The test runs in a tree of links to the sources.
     root = pathlib.Path("README.md").resolve().parent
     found = {}
-    for part in ("checkpoint", "data", "figures", "member", "nn", "parameter_server", "train"):
+    for part in ("checkpoint", "data", "external", "figures", "member", "nn", "parameter_server", "train"):
         for path in sorted((root / "worker" / part).rglob("*")):
             if path.suffix not in (".cc", ".h", ".cu") or path.stem.endswith("_test") or "testing" in path.parts or "emulator" in path.parts:
                 continue

@@ -1,7 +1,8 @@
 // JobRunner runs a job's program in one process of the pool, generation after
-// generation: it trains (job_trainer.h), measures (worker/bench), or serves
-// shards (worker/parameter_server/shard_runner.h). The agent drives it, and
-// calls it its trainer. The rest is about training.
+// generation: it trains (job_trainer.h), measures (worker/bench), runs a
+// command (worker/external), or serves shards
+// (worker/parameter_server/shard_runner.h). The agent drives it, and calls it
+// its trainer. The rest is about training.
 //
 // It owns what survives a change of generation: the data set, the plan, the
 // arenas (parameters, gradients, moments) and the position in training. One
@@ -56,6 +57,8 @@ struct RankAssignment {
   int local_rank = 0;              // index among the ranks on the same host
   int local_world_size = 1;        // ranks on the same host
   int data_index = 0;              // equal to rank while the mesh is {n, 1, 1}
+  // Where others reach this rank: HOST:PORT.
+  std::string own_address = {};
   std::vector<PeerAddress> peers;  // those that this rank is connected with
   // The number of members on each host; the members of a host have consecutive
   // ranks.
@@ -117,6 +120,7 @@ enum class TrainPhase {
   kTransfer,    // the state is copied to newcomers, or to and from servers
   kCheckpoint,  // one is read, or waited for
   kMeasure,     // of a benchmark
+  kCommand,     // one of the job's runs
 };
 
 struct TrainProgress {

@@ -50,7 +50,7 @@ bool IsTold(TrainPhase before, TrainPhase after) {
   return before != after && before != TrainPhase::kEvaluate &&
          (after == TrainPhase::kConnect || after == TrainPhase::kTransfer ||
           after == TrainPhase::kCheckpoint || after == TrainPhase::kStep ||
-          after == TrainPhase::kMeasure);
+          after == TrainPhase::kMeasure || after == TrainPhase::kCommand);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace ringmaster {
 namespace {
 
-constexpr std::array<std::pair<TrainPhase, const char*>, 9> kPhases = {{
+constexpr std::array<std::pair<TrainPhase, const char*>, 10> kPhases = {{
     {TrainPhase::kIdle, "idle"},
     {TrainPhase::kPrepare, "prepare"},
     {TrainPhase::kConnect, "connect"},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<TrainPhase, const char*>, 9> kPhases = {{
     {TrainPhase::kTransfer, "transfer"},
     {TrainPhase::kCheckpoint, "checkpoint"},
     {TrainPhase::kMeasure, "measure"},
+    {TrainPhase::kCommand, "command"},
 }};
 
 void AddStepTime(const v1::RankFigures& totals, MetricPage& page) {

@@ -97,6 +97,7 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.data_port = data_port;
   identity.version = std::string(kVersion);
   identity.requires_encryption = flags.data_encryption == "required";
+  identity.runs_commands = flags.allow_commands;
   if (!flags.program.log_file.empty()) {
     identity.log_file =
         std::filesystem::absolute(flags.program.log_file).string();

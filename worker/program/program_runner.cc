@@ -1,5 +1,6 @@
 #include "worker/program/program_runner.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <string_view>
@@ -14,18 +15,20 @@ namespace {
 
 class ProgramRunner final : public JobRunner {
  public:
-  ProgramRunner(std::unique_ptr<JobRunner> train,
-                std::unique_ptr<JobRunner> bench)
-      : train_(std::move(train)), bench_(std::move(bench)) {}
+  explicit ProgramRunner(ProgramRunners runners)
+      : runners_(std::move(runners)) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::JobSpec& spec, const RankAssignment& assignment) override {
     switch (spec.program_case()) {
       case v1::JobSpec::kTrain:
-        active_.store(train_.get());
+        active_.store(runners_.train.get());
         break;
       case v1::JobSpec::kBench:
-        active_.store(bench_.get());
+        active_.store(runners_.bench.get());
+        break;
+      case v1::JobSpec::kExternal:
+        active_.store(runners_.external.get());
         break;
       case v1::JobSpec::PROGRAM_NOT_SET:
         return absl::InvalidArgumentError(
@@ -42,63 +45,58 @@ class ProgramRunner final : public JobRunner {
   // ignores one of a generation that is not its own. So with wishes: they are
   // forgotten at the next Prepare.
   void Abort(int64_t generation, std::string_view why) override {
-    train_->Abort(generation, why);
-    bench_->Abort(generation, why);
+    for (JobRunner* runner : All()) runner->Abort(generation, why);
   }
   void RequestStop() override {
-    train_->RequestStop();
-    bench_->RequestStop();
+    for (JobRunner* runner : All()) runner->RequestStop();
   }
   void RequestDrain() override {
-    train_->RequestDrain();
-    bench_->RequestDrain();
+    for (JobRunner* runner : All()) runner->RequestDrain();
   }
   void RequestLeave() override {
-    train_->RequestLeave();
-    bench_->RequestLeave();
+    for (JobRunner* runner : All()) runner->RequestLeave();
   }
 
   void SetNoticeCallback(
       std::function<void(const v1::Notice&)> on_notice) override {
-    train_->SetNoticeCallback(on_notice);
-    bench_->SetNoticeCallback(std::move(on_notice));
+    for (JobRunner* runner : All()) runner->SetNoticeCallback(on_notice);
   }
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
-    train_->SetAdvanceCallback(on_advance);
-    bench_->SetAdvanceCallback(std::move(on_advance));
+    for (JobRunner* runner : All()) runner->SetAdvanceCallback(on_advance);
   }
 
   void Release() override {
-    train_->Release();
-    bench_->Release();
+    for (JobRunner* runner : All()) runner->Release();
   }
 
   TrainProgress progress() const override {
     TrainProgress progress = active().progress();
     // Bytes of the process's whole life, whichever runner works: only this one
     // uses the disk.
-    progress.disk_bytes = train_->progress().disk_bytes;
+    progress.disk_bytes = runners_.train->progress().disk_bytes;
     return progress;
   }
-  // A benchmark counts nothing.
+  // The others count nothing.
   std::vector<MetricSample> metrics() const override {
-    return train_->metrics();
+    return runners_.train->metrics();
   }
   const Trace& trace() const override { return active().trace(); }
 
  private:
   JobRunner& active() const { return *active_.load(); }
+  std::array<JobRunner*, 3> All() const {
+    return {runners_.train.get(), runners_.bench.get(),
+            runners_.external.get()};
+  }
 
-  const std::unique_ptr<JobRunner> train_;
-  const std::unique_ptr<JobRunner> bench_;
-  std::atomic<JobRunner*> active_ = train_.get();
+  const ProgramRunners runners_;
+  std::atomic<JobRunner*> active_ = runners_.train.get();
 };
 
 }  // namespace
 
-std::unique_ptr<JobRunner> MakeProgramRunner(std::unique_ptr<JobRunner> train,
-                                             std::unique_ptr<JobRunner> bench) {
-  return std::make_unique<ProgramRunner>(std::move(train), std::move(bench));
+std::unique_ptr<JobRunner> MakeProgramRunner(ProgramRunners runners) {
+  return std::make_unique<ProgramRunner>(std::move(runners));
 }
 
 }  // namespace ringmaster

@@ -4,7 +4,7 @@
 // A job has one program, so one of the runners works at a time. Progress and
 // outcomes are those of the runner that prepared last; metrics and the bytes
 // of checkpoints are always those of `train`. Requests to abort, stop, drain or
-// release, and callbacks, go to both.
+// release, and callbacks, go to all.
 #ifndef RINGMASTER_WORKER_PROGRAM_PROGRAM_RUNNER_H_
 #define RINGMASTER_WORKER_PROGRAM_PROGRAM_RUNNER_H_
 
@@ -14,10 +14,15 @@
 
 namespace ringmaster {
 
-// `train` is for TrainProgram, `bench` for BenchProgram. Prepare of a job with
-// another program is INVALID_ARGUMENT.
+// The runners of TrainProgram, BenchProgram and ExternalProgram. Prepare of a
+// job with another program is INVALID_ARGUMENT.
+struct ProgramRunners {
+  std::unique_ptr<JobRunner> train;
+  std::unique_ptr<JobRunner> bench;
+  std::unique_ptr<JobRunner> external;
+};
 [[nodiscard]] std::unique_ptr<JobRunner> MakeProgramRunner(
-    std::unique_ptr<JobRunner> train, std::unique_ptr<JobRunner> bench);
+    ProgramRunners runners);
 
 }  // namespace ringmaster
 

@@ -61,14 +61,18 @@ class ProgramRunnerTest : public ::testing::Test {
   ProgramRunnerTest() {
     train_spec_.mutable_train()->set_steps(3);
     bench_spec_.mutable_bench()->set_iterations(3);
+    external_spec_.mutable_external()->add_command("true");
   }
 
   v1::JobSpec train_spec_;
   v1::JobSpec bench_spec_;
+  v1::JobSpec external_spec_;
   std::vector<std::string> calls_;
   const std::unique_ptr<JobRunner> runner_ =
-      MakeProgramRunner(std::make_unique<NotingRunner>("train", 10, calls_),
-                        std::make_unique<NotingRunner>("bench", 0, calls_));
+      MakeProgramRunner(
+          {.train = std::make_unique<NotingRunner>("train", 10, calls_),
+           .bench = std::make_unique<NotingRunner>("bench", 0, calls_),
+           .external = std::make_unique<NotingRunner>("external", 0, calls_)});
 };
 
 TEST_F(ProgramRunnerTest, LetsTheProgramsRunnerWork) {
@@ -76,10 +80,13 @@ TEST_F(ProgramRunnerTest, LetsTheProgramsRunnerWork) {
   (void)runner_->Run();
   EXPECT_EQ(runner_->progress().collective_sequence, 1);
   EXPECT_EQ(runner_->progress().disk_bytes, 10);
+  EXPECT_EQ(runner_->Prepare(external_spec_, {})->summary, "external");
+  (void)runner_->Run();
   EXPECT_EQ(runner_->Prepare(train_spec_, {})->summary, "train");
   (void)runner_->Run();
   EXPECT_EQ(runner_->progress().collective_sequence, 11);
-  EXPECT_THAT(calls_, ElementsAre("bench prepare", "bench run", "train prepare",
+  EXPECT_THAT(calls_, ElementsAre("bench prepare", "bench run", "external prepare",
+                                  "external run", "train prepare",
                                   "train run"));
 }
 
@@ -91,10 +98,13 @@ TEST_F(ProgramRunnerTest, TellsAllWhatMayBeMeantForAny) {
   runner_->SetAdvanceCallback({});
   runner_->Release();
   EXPECT_THAT(calls_,
-              ElementsAre("train abort", "bench abort", "train stop",
-                          "bench stop", "train drain", "bench drain",
-                          "train notices", "bench notices", "train advances",
-                          "bench advances", "train release", "bench release"));
+              ElementsAre("train abort", "bench abort", "external abort",
+                          "train stop", "bench stop", "external stop",
+                          "train drain", "bench drain", "external drain",
+                          "train notices", "bench notices", "external notices",
+                          "train advances", "bench advances",
+                          "external advances", "train release",
+                          "bench release", "external release"));
 }
 
 TEST_F(ProgramRunnerTest, RefusesAProgramThatItDoesNotKnow) {

@@ -267,16 +267,6 @@ TEST(DescriptorTest, ApiKeepsTheRules) {
       << absl::StrJoin(lint.violations(), "\n");
 }
 
-TEST(DescriptorTest, AReservedJobProgramStaysReserved) {
-  DescriptorPool pool;
-  const FileDescriptorSet api = ReadApi();
-  for (const FileDescriptorProto& proto : api.file()) pool.BuildFile(proto);
-  const Descriptor* spec = pool.FindMessageTypeByName("ringmaster.v1.JobSpec");
-  ASSERT_NE(spec, nullptr);
-  EXPECT_TRUE(spec->IsReservedNumber(5));
-  EXPECT_TRUE(spec->IsReservedName("external"));
-}
-
 // A file that keeps all rules; the tests below break one at a time.
 FileDescriptorProto GoodFile() {
   FileDescriptorProto file;

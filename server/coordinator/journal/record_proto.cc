@@ -125,6 +125,7 @@ class Writer {
     created.set_total_steps(record.total_steps);
     created.set_keeps_checkpoints(record.keeps_checkpoints);
     created.set_is_benchmark(record.is_benchmark);
+    created.set_runs_commands(record.runs_commands);
     created.set_owner(record.owner);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
@@ -207,6 +208,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   if (v1::JobSpec spec; spec.ParseFromString(record.spec))
     record.fails_on_write_error = FailsOnWriteError(spec);
   record.is_benchmark = created.is_benchmark();
+  record.runs_commands = created.runs_commands();
   record.owner = created.owner();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());

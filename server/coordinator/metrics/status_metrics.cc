@@ -72,8 +72,9 @@ void AddJobCounts(const v1::Status& status, MetricPage& page) {
   }
 }
 
-// "all_reduce", "parameter_server" or "bench".
+// "all_reduce", "parameter_server", "bench" or "external".
 std::string_view ModeOf(const v1::JobSpec& spec) {
+  if (spec.has_external()) return "external";
   if (spec.has_bench()) return "bench";
   return spec.train().has_parameter_server() ? "parameter_server"
                                              : "all_reduce";

@@ -39,7 +39,9 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   // A benchmark's steps are its sizes.
   terms.total_steps =
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
+  if (spec.has_external()) terms.total_steps = 1;
   terms.is_benchmark = spec.has_bench();
+  terms.runs_commands = spec.has_external();
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
   terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);

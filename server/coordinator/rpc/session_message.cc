@@ -290,6 +290,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.can_rehearse = hello.rehearses();
   event.can_probe = hello.probes();
   event.sends_logs = hello.sends_logs();
+  event.runs_commands = hello.runs_commands();
   event.requires_encryption = hello.requires_encryption();
   event.log_file = BoundedText(hello.log_file());
   event.session = session;

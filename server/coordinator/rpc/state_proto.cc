@@ -125,6 +125,7 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
   SetTime(worker.join_time, proto.mutable_join_time());
   proto.set_version(worker.version);
   proto.set_log_file(worker.log_file);
+  proto.set_runs_commands(worker.runs_commands);
   return proto;
 }
 
@@ -151,7 +152,9 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
       SetSignsOfLife(state, job, member, shown);
     }
   }
-  if (job.generation > 0 && !proto.spec().has_bench())
+  const bool has_steps =
+      !proto.spec().has_bench() && !proto.spec().has_external();
+  if (job.generation > 0 && has_steps)
     *proto.mutable_figures() = job.figures;
   if (job.resumption.has_value()) *proto.mutable_resumption() = *job.resumption;
   if (job.sample.has_value()) *proto.mutable_sample() = *job.sample;
@@ -170,8 +173,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
     SetTime(job.end_time, proto.mutable_end_time());
   }
   if (job.bench.has_value()) *proto.mutable_bench() = *job.bench;
-  // A benchmark has no parameters.
-  if (job.parameters_hash.has_value() && !proto.spec().has_bench()) {
+  // Without steps there are no parameters either.
+  if (job.parameters_hash.has_value() && has_steps) {
     proto.set_parameters_hash(absl::StrFormat("%016x", *job.parameters_hash));
   }
   return proto;

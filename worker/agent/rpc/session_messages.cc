@@ -247,6 +247,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   assignment.local_world_size = local_world_size;
   assignment.data_index =
       self.has_mesh() ? self.mesh().data_index() : self.rank();
+  assignment.own_address = self.data_address();
   RETURN_IF_ERROR(TakePeers(message, assignment));
   assignment.secret = message.secret();
   assignment.resume_step = message.resume_step();
@@ -304,6 +305,8 @@ v1::Phase TrainerPhase(TrainPhase phase) {
       return v1::PHASE_TRANSFER;
     case TrainPhase::kCheckpoint:
       return v1::PHASE_CHECKPOINT;
+    case TrainPhase::kCommand:
+      return v1::PHASE_COMMAND;
     case TrainPhase::kHalted:
       return v1::PHASE_HALTED;
     // Not a phase whose pace the coordinator learns: sizes differ too much.
@@ -461,6 +464,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_probes(true);
   hello.set_log_file(identity.log_file);
   hello.set_requires_encryption(identity.requires_encryption);
+  hello.set_runs_commands(identity.runs_commands);
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
     end.set_pid(identity.predecessor->pid);

@@ -58,6 +58,7 @@ struct WorkerIdentity {
   WorkerRole role = WorkerRole::kWorker;
   // It takes part only in generations whose frames are encrypted.
   bool requires_encryption = false;
+  bool runs_commands = false;  // of jobs with the program `external`
 };
 
 }  // namespace ringmaster

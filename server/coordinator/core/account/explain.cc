@@ -42,6 +42,7 @@ std::string Needs(const Job& job) {
 }
 
 std::string StepOf(const Job& job) {
+  if (job.runs_commands) return "its commands run";
   return absl::StrCat("step ", job.best_step, " of ", job.total_steps);
 }
 
@@ -248,6 +249,8 @@ class Explainer {
     if (IsSet(job_.reattach_deadline)) return Reattaching();
     result_.summary =
         job_.closing != Closing::kNone ? job_.message
+        : job_.runs_commands
+            ? absl::StrCat("runs the commands of ", RanksText(job_))
         : OpenIncident(job_) != nullptr
             ? absl::StrCat("has started generation ", job_.generation,
                            " and makes its first step, for ",
@@ -318,9 +321,10 @@ class Explainer {
     Summarize(absl::StrCat("stops: ", job_.cancel_reason.value_or("")));
     if (IsSet(job_.stop_deadline)) {
       result_.what_unblocks = absl::StrCat(
-          "the end of the step under way and of its checkpoint; "
-          "without progress it is cut short in ",
-          In(job_.stop_deadline, now_));
+          job_.runs_commands
+              ? "the end of its commands, which stop_grace limits; "
+              : "the end of the step under way and of its checkpoint; ",
+          "without progress it is cut short in ", In(job_.stop_deadline, now_));
     }
   }
 

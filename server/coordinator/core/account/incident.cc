@@ -212,10 +212,12 @@ void NoteStep(Turn& turn, Job& job) {
   open->set_is_over(true);
   turn.Emit(
       v1::EVENT_SEVERITY_INFO, "job.resumed", job, open->verdict().worker(),
-      absl::StrCat("generation ", job.generation, " committed step ",
-                   job.best_step, ", ",
-                   Milliseconds(FromProto(open->cost().total())), " after ",
-                   open->verdict().summary(), " (", ToText(open->cost()), ")"),
+      absl::StrCat(
+          "generation ", job.generation,
+          job.runs_commands ? std::string(" runs its commands")
+                            : absl::StrCat(" committed step ", job.best_step),
+          ", ", Milliseconds(FromProto(open->cost().total())), " after ",
+          open->verdict().summary(), " (", ToText(open->cost()), ")"),
       &open->verdict());
 }
 

@@ -209,7 +209,9 @@ v1::Verdict VerdictOnMember(const Job& job, const Member& member,
   const MemberIdentity& identity = member.identity;
   v1::Verdict verdict = VerdictOnNobody(
       job,
-      absl::StrCat(Describe(identity), " ", Sv(what), " at step ", member.step,
+      absl::StrCat(Describe(identity), " ", Sv(what),
+                   job.runs_commands ? std::string()
+                                     : absl::StrCat(" at step ", member.step),
                    ": ", evidence.detail()),
       time);
   verdict.set_worker(identity.worker);

@@ -249,7 +249,9 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
             absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
                          job.max_workers, " workers",
                          AndServers(job.sharding.servers), ", ",
-                         job.total_steps, " steps"));
+                         job.runs_commands
+                             ? std::string("a command")
+                             : absl::StrCat(job.total_steps, " steps")));
   for (RequestToken request : waiting) {
     turn.Reply(request, absl::OkStatus(), record.id);
   }

@@ -125,7 +125,9 @@ struct BoundsVisitor {
   absl::Status operator()(const FailedReceived& failed) const {
     RETURN_IF_ERROR(CheckGeneration("failed.generation", failed.generation));
     if (!IsOfJob(failed.generation)) return absl::OkStatus();
-    if (failed.is_of_job && !SpokenOf()->fails_on_write_error) {
+    // A command's failure is its job's.
+    const Job& job = *SpokenOf();
+    if (failed.is_of_job && !job.fails_on_write_error && !job.runs_commands) {
       return absl::InvalidArgumentError(
           "says failed.of_job true; it must be false of a job whose "
           "train.checkpoint.on_error is not fail");

@@ -23,8 +23,9 @@ bool WasPreparing(const Job& job, const Member& member) {
 
 // It was lost before its generation had made a step.
 bool WasStarting(const Job& job, const Member& member) {
-  return job.is_assigned && !job.is_recovered && !member.halted.has_value() &&
-         job.best_step <= job.resume_step;
+  // Commands make no step, so nothing shows when they have started.
+  return !job.runs_commands && job.is_assigned && !job.is_recovered &&
+         !member.halted.has_value() && job.best_step <= job.resume_step;
 }
 
 // Its process has ended, or hangs.

@@ -87,7 +87,9 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
   DecideEnd(turn, job,
             {v1::JOB_STATE_SUCCEEDED, static_cast<int>(ExitCode::kDone),
-             absl::StrCat("all ", job.total_steps, " steps are done"),
+             job.runs_commands
+                 ? std::string("the commands of all ranks have ended with 0")
+                 : absl::StrCat("all ", job.total_steps, " steps are done"),
              answer.parameters_hash});
 }
 
@@ -121,6 +123,8 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
     TakeStep(turn, job, worker, *member, beat.step);
     TakeFigures(job, *member, beat.step, beat.figures);
   }
+  // Its command runs again, which is all that a recovery is for.
+  if (beat.phase == v1::PHASE_COMMAND) NoteStep(turn, job);
   TakeBench(job, member->identity.rank, beat.bench);
   TakeRankFigures(*member, beat.rank_figures);
   turn.Touch(job);
@@ -229,10 +233,13 @@ void CheckFinished(Turn& turn, Job& job) {
               VerdictOnLeave(turn, job, answer.step));
     return;
   }
-  DecideEnd(turn, job,
-            {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-             absl::StrCat("stopped after step ", answer.step, ": ",
-                          *job.cancel_reason, UnsavedText(job, answer.step))});
+  DecideEnd(
+      turn, job,
+      {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+       absl::StrCat(job.runs_commands
+                        ? std::string("stopped")
+                        : absl::StrCat("stopped after step ", answer.step),
+                    ": ", *job.cancel_reason, UnsavedText(job, answer.step))});
 }
 
 void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {

@@ -99,6 +99,8 @@ struct HelloReceived {
   bool can_probe = false;
   // It answers a request for its log lines.
   bool sends_logs = false;
+  // It runs the commands of jobs.
+  bool runs_commands = false;
   // It takes part in encrypted generations only, or in others only.
   bool requires_encryption = false;
   std::string log_file;

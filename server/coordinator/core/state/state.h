@@ -95,6 +95,7 @@ struct Worker {
   bool can_rehearse = false;
   bool can_probe = false;
   bool sends_logs = false;
+  bool runs_commands = false;
   std::string log_file;  // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave, and until when.
   std::optional<absl::Duration> patience = std::nullopt;

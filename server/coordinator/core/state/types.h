@@ -91,6 +91,8 @@ struct JobTerms {
   bool fails_on_write_error = false;
   // It measures its workers, so none of them can be replaced.
   bool is_benchmark = false;
+  // It runs commands: one step, which is done when all of them are.
+  bool runs_commands = false;
   Sharding sharding = {};
   // The name of the caller who submitted it; empty: nobody was asked.
   std::string owner = {};

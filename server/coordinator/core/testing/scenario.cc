@@ -471,6 +471,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.settle = words.Time("settle", absl::Seconds(1));
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";
+  submit.runs_commands = words.Text("commands", "no") == "yes";
   submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);

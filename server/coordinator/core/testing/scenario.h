@@ -36,7 +36,8 @@
 //                                     message that cannot be
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
-//          [checkpoints=yes] [on_error=fail] [benchmark=yes] [SHARDING]
+//          [checkpoints=yes] [on_error=fail] [benchmark=yes] [commands=yes]
+//          [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]

@@ -127,6 +127,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
   created.total_steps = 101;
   created.keeps_checkpoints = true;
   created.is_benchmark = true;
+  created.runs_commands = true;
   created.sharding = {.servers = 3,
                       .shards = 4,
                       .lanes = 2,

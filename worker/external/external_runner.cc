@@ -1,0 +1,377 @@
+#include "worker/external/external_runner.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/address.h"
+#include "common/files/file_roots.h"
+#include "common/job/field_rules.h"
+#include "common/job/job_spec.h"
+#include "common/logging/logging.h"
+#include "common/plan/topology.h"
+#include "common/protocol/proto_time.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "common/transport/establish.h"
+#include "common/transport/tcp.h"
+#include "ringmaster/v1/job.pb.h"
+#include "worker/collective/connect_mesh.h"
+#include "worker/external/command_environment.h"
+#include "worker/external/command_setup.h"
+#include "worker/external/rank_meeting.h"
+#include "worker/external/running_command.h"
+#include "worker/member/assignment_mesh.h"
+#include "worker/member/catch_exhaustion.h"
+#include "worker/member/progress_board.h"
+#include "worker/member/run_outcome.h"
+#include "worker/train/exchange/live_generation.h"
+
+namespace ringmaster {
+namespace {
+
+// What a rank wants beside running its command; the largest wish of all counts.
+enum class Wish : int { kNone, kDrain, kStop };
+
+// How the commands of all ranks ended.
+struct AttemptEnd {
+  Wish wish = Wish::kNone;  // kNone: with 0, unless one has failed
+  int failed_rank = -1;     // the first to fail
+};
+
+class ExternalRunner final : public JobRunner {
+ public:
+  ExternalRunner(Clock& clock, const Listener& listener,
+                 ExternalRunnerOptions options)
+      : clock_(clock),
+        listener_(listener),
+        options_(std::move(options)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  absl::StatusOr<PlanAgreement> Prepare(
+      const v1::JobSpec& spec, const RankAssignment& assignment) override;
+  RunOutcome Run() override;
+  void Abort(int64_t generation, std::string_view why) override {
+    live_.Abort(generation, why);
+  }
+  void RequestStop() override { Want(Wish::kStop); }
+  void RequestDrain() override { Want(Wish::kDrain); }
+  void SetNoticeCallback(
+      std::function<void(const v1::Notice&)> on_notice) override {
+    on_notice_ = std::move(on_notice);
+  }
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
+    board_.SetAdvanceCallback(std::move(on_advance));
+  }
+  void Release() override;
+  TrainProgress progress() const override;
+  const Trace& trace() const override { return trace_; }
+
+ private:
+  // A stop is more than a drain.
+  void Want(Wish wish);
+  [[nodiscard]] absl::StatusOr<PlanAgreement> TryPrepare(
+      const v1::JobSpec& spec, const RankAssignment& assignment);
+  [[nodiscard]] absl::StatusOr<Wish> RunGeneration();
+  // Starts the commands as often as the ranks agree to.
+  [[nodiscard]] absl::StatusOr<Wish> RunAttempts(RankMeeting& meeting);
+  // Returns where this rank is, with a port that is free now on rank 0's host.
+  [[nodiscard]] absl::StatusOr<CommandPlace> AgreeOnPlace(
+      RankMeeting& meeting) const;
+  // Follows the command until the ranks agree how it ended; then it has.
+  [[nodiscard]] absl::StatusOr<AttemptEnd> Follow(RankMeeting& meeting,
+                                                  RunningCommand& command);
+  // The status of this rank if no more attempts are made.
+  [[nodiscard]] absl::Status FailureOf(int failed_rank,
+                                       const RunningCommand& command) const;
+  void NoteRestart(const RunningCommand& command);
+  // The step is applied, or it is not.
+  void SetDone(bool is_done);
+  [[nodiscard]] absl::Duration stop_grace() const {
+    return FromProto(program_.stop_grace());
+  }
+
+  Clock& clock_;
+  const Listener& listener_;
+  const ExternalRunnerOptions options_;
+  const UniqueFd wake_;  // rung when there is a new wish
+  Trace trace_;
+  ProgressBoard board_;
+  std::atomic<int> wish_ = 0;
+  // For commands that were asked to end. Like collectives, each is progress.
+  std::atomic<int64_t> waits_ = 0;
+  std::function<void(const v1::Notice&)> on_notice_ = [](const v1::Notice&) {};
+
+  // Only on the training thread.
+  RankAssignment assignment_;
+  v1::ExternalProgram program_;
+  CommandSetup setup_;
+  bool is_done_ = false;
+  int blamed_rank_ = -1;  // the peer that this generation failed on
+  // Of this job, as far as this rank or a peer of its last generation knows.
+  int64_t starts_ = 0;    // of the commands
+  int64_t failures_ = 0;  // for which they were started again
+
+  LiveGeneration live_;
+};
+
+// A port of this host that was free a moment ago; the command is to listen on
+// it.
+absl::StatusOr<int> FreePort() {
+  ASSIGN_OR_RETURN(const Listener listener, Listener::Listen("0.0.0.0:0"));
+  return listener.port();
+}
+
+void ExternalRunner::Want(Wish wish) {
+  int before = wish_.load();
+  while (before < static_cast<int>(wish) &&
+         !wish_.compare_exchange_weak(before, static_cast<int>(wish))) {
+  }
+  const uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));
+}
+
+absl::StatusOr<PlanAgreement> ExternalRunner::Prepare(
+    const v1::JobSpec& spec, const RankAssignment& assignment) {
+  // A wish ends with the generation that it was made in.
+  wish_.store(0);
+  waits_.store(0);
+  live_.Begin(assignment.generation);
+  board_.EnterPhase(TrainPhase::kPrepare);
+  return CatchExhaustion(assignment.rank,
+                         [&] { return TryPrepare(spec, assignment); });
+}
+
+absl::StatusOr<PlanAgreement> ExternalRunner::TryPrepare(
+    const v1::JobSpec& spec, const RankAssignment& assignment) {
+  const std::string who = absl::StrCat("rank ", assignment.rank);
+  if (!options_.is_allowed) {
+    return absl::UnavailableError(absl::StrCat(
+        who,
+        ": this worker runs no commands, since it was started without "
+        "--allow_commands"));
+  }
+  if (assignment.resume_step < 0 || assignment.resume_step > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(who, " is to go on after step ", assignment.resume_step,
+                     ", but a command is one step"));
+  }
+  assignment_ = assignment;
+  ASSIGN_OR_RETURN(program_, DefaultProgram(spec.external()));
+  absl::StatusOr<CommandSetup> setup = SetUpCommand(program_, ProcessFiles());
+  if (!setup.ok()) return Annotate(setup.status(), who);
+  setup_ = *std::move(setup);
+  // A worker that joins when all commands have ended has nothing to do.
+  SetDone(assignment.resume_step == 1);
+  board_.BeginGeneration(assignment.generation, /*total_steps=*/1);
+  PlanAgreement agreement;
+  const std::string plan =
+      absl::StrCat(AgreedText(program_), " by ", assignment.world_size);
+  agreement.plan_hash = XXH64(plan.data(), plan.size(), 0);
+  agreement.summary = absl::StrCat("command=", program_.command(0),
+                                   " ranks=", assignment.world_size);
+  return agreement;
+}
+
+void ExternalRunner::SetDone(bool is_done) {
+  is_done_ = is_done;
+  const int64_t step = is_done ? 1 : 0;
+  board_.SetSteps(step, step);
+}
+
+RunOutcome ExternalRunner::Run() {
+  const absl::StatusOr<Wish> end =
+      CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
+  if (end.ok() && *end == Wish::kNone) SetDone(true);
+  board_.EnterPhase(TrainPhase::kHalted);
+  if (!end.ok()) {
+    return FailedOutcome(end.status(),
+                         {.applied_step = 0,
+                          .complete_step = 0,
+                          .members = assignment_.world_size,
+                          .blamed_rank = blamed_rank_,
+                          .is_cancelled = live_.cancel()->is_cancelled()});
+  }
+  RunOutcome outcome;
+  outcome.applied_step = outcome.complete_step = is_done_ ? 1 : 0;
+  outcome.kind = *end == Wish::kNone    ? RunOutcome::Kind::kFinished
+                 : *end == Wish::kDrain ? RunOutcome::Kind::kDrained
+                                        : RunOutcome::Kind::kStopped;
+  return outcome;
+}
+
+absl::StatusOr<Wish> ExternalRunner::RunGeneration() {
+  if (is_done_) return Wish::kNone;
+  const std::shared_ptr<const CancelToken> cancel = live_.cancel();
+  blamed_rank_ = -1;
+  RETURN_IF_ERROR(cancel->status());
+  board_.EnterPhase(TrainPhase::kConnect);
+  MeshConfig mesh = MeshOf(
+      assignment_, {.best_transport = Transport::kUnix, .connections = 1},
+      clock_, trace_);
+  const absl::StatusOr<std::unique_ptr<Communicator>> connected =
+      ConnectMesh(listener_, mesh, cancel.get());
+  blamed_rank_ = BlamedPeer(connected.status());
+  RETURN_IF_ERROR(connected.status());
+  Communicator& communicator = **connected;
+  RETURN_IF_ERROR(live_.Expose(communicator, /*prefetcher=*/nullptr));
+  const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
+  board_.EnterPhase(TrainPhase::kCommand);
+  RankMeeting meeting(communicator, clock_, assignment_.collective_timeout);
+  absl::StatusOr<Wish> end = RunAttempts(meeting);
+  if (!end.ok()) {
+    // What this rank has failed of itself is no peer's.
+    if (IsOfPeers(end.status()) && blamed_rank_ < 0)
+      blamed_rank_ = communicator.progress().blamed_rank;
+    communicator.Abort(std::string(end.status().message()));
+  }
+  return end;
+}
+
+absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
+  while (true) {
+    std::array<int64_t, 2> counts = {starts_, failures_};
+    RETURN_IF_ERROR(meeting.TakeMaxima(counts));
+    starts_ = counts[0];
+    failures_ = counts[1];
+    ASSIGN_OR_RETURN(const CommandPlace place, AgreeOnPlace(meeting));
+    ++starts_;
+    RunningCommand command(setup_, place, options_.output_file, clock_);
+    absl::StatusOr<AttemptEnd> end = Follow(meeting, command);
+    if (!end.ok()) {
+      command.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
+                   *live_.cancel());
+      return end.status();
+    }
+    if (end->failed_rank < 0) return end->wish;
+    if (failures_ >= program_.max_restarts())
+      return FailureOf(end->failed_rank, command);
+    ++failures_;
+    if (end->failed_rank == assignment_.rank) NoteRestart(command);
+  }
+}
+
+absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
+    RankMeeting& meeting) const {
+  const bool is_first = assignment_.rank == 0;
+  CommandPlace place;
+  place.rank = assignment_.rank;
+  place.world_size = assignment_.world_size;
+  place.local_rank = assignment_.local_rank;
+  place.local_world_size = assignment_.local_world_size;
+  const Topology topology = Topology::OfHosts(assignment_.ranks_per_host);
+  place.host_index = topology.HostOf(assignment_.rank);
+  place.host_count = topology.host_count();
+  std::array<int64_t, 1> port = {0};
+  std::string address = "127.0.0.1";
+  if (is_first) {
+    ASSIGN_OR_RETURN(port[0], FreePort());
+    if (const auto own = ParseHostPort(assignment_.own_address); own.ok())
+      address = own->host;
+  }
+  RETURN_IF_ERROR(meeting.TakeMaxima(port));
+  place.master_port = static_cast<int>(port[0]);
+  ASSIGN_OR_RETURN(place.master_address, meeting.TextOfFirst(address));
+  place.restart_count = static_cast<int>(starts_);
+  place.max_restarts = program_.max_restarts();
+  place.run_id = assignment_.job_id;
+  place.threads = options_.threads;
+  return place;
+}
+
+absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
+                                                  RunningCommand& command) {
+  const std::shared_ptr<const CancelToken> cancel = live_.cancel();
+  enum { kWish, kHasFailed, kRuns, kCount };
+  while (true) {
+    if (wish_.load() == 0) {
+      command.Wait(clock_.Now() + options_.meeting_interval, *cancel,
+                   wake_.get());
+    }
+    RETURN_IF_ERROR(cancel->status());
+    std::array<int64_t, kCount> all{};
+    all[kWish] = wish_.load();
+    all[kHasFailed] = command.has_failed() ? 1 : 0;
+    all[kRuns] = command.has_ended() ? 0 : 1;
+    RETURN_IF_ERROR(meeting.TakeMaxima(all));
+    AttemptEnd end;
+    end.wish = static_cast<Wish>(all[kWish]);
+    // A wish comes first: what fails because others have stopped is no failure.
+    if (end.wish != Wish::kNone) {
+      command.Stop(stop_grace(), *cancel, [this] { waits_.fetch_add(1); });
+      return end;
+    }
+    if (all[kHasFailed] != 0) {
+      ASSIGN_OR_RETURN(end.failed_rank,
+                       meeting.FirstToFail(command.has_failed()
+                                               ? command.since_end()
+                                               : -absl::InfiniteDuration()));
+      command.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
+                   *cancel);
+      return end;
+    }
+    if (all[kRuns] == 0) return end;
+  }
+}
+
+absl::Status ExternalRunner::FailureOf(int failed_rank,
+                                       const RunningCommand& command) const {
+  if (failed_rank != assignment_.rank) {
+    // That rank tells, and nobody is to be suspected.
+    return absl::AbortedError(
+        absl::StrCat("the command of rank ", failed_rank, " failed"));
+  }
+  return WithExitCode(
+      OfJob(absl::InternalError(absl::StrCat(
+          "the command of rank ", failed_rank, " ", command.FailureText()))),
+      static_cast<ExitCode>(command.exit_code()));
+}
+
+void ExternalRunner::NoteRestart(const RunningCommand& command) {
+  v1::Notice notice;
+  notice.set_generation(assignment_.generation);
+  notice.set_kind(v1::NOTICE_KIND_COMMAND_FAILED);
+  notice.set_message(absl::StrCat("the command of rank ", assignment_.rank, " ",
+                                  command.FailureText(),
+                                  "; all are started again, which is restart ",
+                                  failures_, " of ", program_.max_restarts()));
+  on_notice_(notice);
+}
+
+void ExternalRunner::Release() {
+  SetDone(false);
+  board_.Clear();
+  starts_ = failures_ = 0;
+  setup_ = CommandSetup();  // with its secrets
+}
+
+TrainProgress ExternalRunner::progress() const {
+  TrainProgress progress = board_.progress();
+  const CollectiveProgress communication = live_.communication();
+  progress.collective_sequence = communication.completed + waits_.load();
+  progress.waiting_for_rank = communication.waiting_for_rank;
+  return progress;
+}
+
+}  // namespace
+
+std::unique_ptr<JobRunner> MakeExternalRunner(Clock& clock,
+                                              const Listener& listener,
+                                              ExternalRunnerOptions options) {
+  return std::make_unique<ExternalRunner>(clock, listener, std::move(options));
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,293 @@
+#include "worker/external/external_runner.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/protocol/proto_time.h"
+#include "common/status/exit_code.h"
+#include "common/transport/tcp.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/notice.pb.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Kind = RunOutcome::Kind;
+
+// Workers of one host, as threads. The commands leave files in a directory.
+class ExternalRunnerTest : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+
+  ExternalRunnerTest() {
+    std::string pattern =
+        absl::StrCat(::testing::TempDir(), "/external-XXXXXX");
+    directory_ = mkdtemp(pattern.data());
+    for (int i = 0; i < kRanks; ++i) {
+      listeners_.push_back(
+          std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
+      runners_.push_back(MakeExternalRunner(
+          Clock::Real(), *listeners_.back(),
+          {.is_allowed = true, .meeting_interval = absl::Milliseconds(5)}));
+      runners_.back()->SetNoticeCallback([this, i](const v1::Notice& notice) {
+        if (i == 1) notices_.push_back(notice.message());
+      });
+    }
+  }
+  ~ExternalRunnerTest() override { std::filesystem::remove_all(directory_); }
+
+  JobRunner& runner(int rank) { return *runners_[static_cast<size_t>(rank)]; }
+
+  v1::JobSpec Shell(const std::string& script) {
+    v1::JobSpec spec;
+    v1::ExternalProgram& external = *spec.mutable_external();
+    for (const std::string& word :
+         {std::string("sh"), std::string("-c"), script})
+      external.add_command(word);
+    external.set_working_directory(directory_);
+    return spec;
+  }
+
+  RankAssignment Assign(int64_t generation, int rank, int64_t resume_step = 0) {
+    RankAssignment assignment;
+    assignment.generation = generation;
+    assignment.job_id = "run-1";
+    assignment.rank = assignment.local_rank = rank;
+    assignment.world_size = assignment.local_world_size = kRanks;
+    assignment.ranks_per_host = {kRanks};
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const std::string address = absl::StrCat(
+          "127.0.0.1:", listeners_[static_cast<size_t>(peer)]->port());
+      if (peer == rank) {
+        assignment.own_address = address;
+      } else {
+        assignment.peers.push_back({peer, address});
+      }
+    }
+    assignment.secret = absl::StrCat("secret of generation ", generation);
+    assignment.resume_step = resume_step;
+    return assignment;
+  }
+
+  std::vector<RunOutcome> Run(
+      int64_t generation, const v1::JobSpec& spec,
+      const std::function<void()>& meanwhile = [] {}) {
+    std::vector<RunOutcome> outcomes(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto prepared =
+          runner(rank).Prepare(spec, Assign(generation, rank));
+      EXPECT_TRUE(prepared.ok()) << prepared.status();
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        outcomes[static_cast<size_t>(rank)] = runner(rank).Run();
+      });
+    }
+    meanwhile();
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+  }
+
+  bool Has(const std::string& name) {
+    return std::filesystem::exists(directory_ + "/" + name);
+  }
+  void AwaitAll(const std::string& name) {
+    for (int rank = 0; rank < kRanks; ++rank)
+      while (!Has(absl::StrCat(name, rank))) std::this_thread::yield();
+  }
+  std::string TextOf(const std::string& name) {
+    std::ifstream file(directory_ + "/" + name);
+    std::string text;
+    std::getline(file, text);
+    return text;
+  }
+
+  void ExpectAll(const std::vector<RunOutcome>& outcomes, Kind kind, int step) {
+    for (const RunOutcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.kind, kind) << outcome.status;
+      EXPECT_EQ(outcome.applied_step, step);
+      EXPECT_EQ(outcome.complete_step, step);
+    }
+  }
+
+  std::string directory_;
+  std::vector<std::string> notices_;  // rank 1's
+
+ private:
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<JobRunner>> runners_;
+};
+
+TEST_F(ExternalRunnerTest, RunsTheCommandOfEachRankToItsEnd) {
+  ExpectAll(Run(1, Shell("echo $RANK $WORLD_SIZE $MASTER_ADDR "
+                         "$TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_RUN_ID "
+                         "> env$RANK; echo $MASTER_PORT > port$RANK")),
+            Kind::kFinished, 1);
+  EXPECT_EQ(TextOf("env0"), "0 3 127.0.0.1 0 run-1");
+  EXPECT_EQ(TextOf("env2"), "2 3 127.0.0.1 0 run-1");
+  EXPECT_NE(TextOf("port0"), "0");
+  EXPECT_EQ(TextOf("port0"), TextOf("port2"));
+  EXPECT_EQ(runner(0).progress().applied_step, 1);
+}
+
+TEST_F(ExternalRunnerTest, WaitsForTheSlowest) {
+  ExpectAll(Run(1,
+                Shell("touch began$RANK; [ $RANK != 1 ] || "
+                      "while [ ! -e go ]; do sleep 0.01; done"),
+                [this] {
+                  AwaitAll("began");
+                  EXPECT_EQ(runner(0).progress().phase, TrainPhase::kCommand);
+                  EXPECT_EQ(runner(0).progress().applied_step, 0);
+                  std::ofstream(directory_ + "/go") << "go";
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, TheFirstToFailIsToBlame) {
+  // The others fail because it has, as scripts do whose peer is gone.
+  const auto outcomes = Run(
+      1,
+      Shell("if [ $RANK = 1 ]; then echo boom >&2; touch failed; exit 3; fi; "
+            "while [ ! -e failed ]; do sleep 0.01; done; sleep 0.1; "
+            "echo lost a peer >&2; exit 1"));
+  EXPECT_EQ(outcomes[1].kind, Kind::kFailed);
+  EXPECT_EQ(outcomes[1].status.message(),
+            "the command of rank 1 ended with exit code 3: boom");
+  EXPECT_EQ(ExitCodeOf(outcomes[1].status), static_cast<ExitCode>(3));
+  EXPECT_TRUE(IsOfJob(outcomes[1].status));
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(outcomes[static_cast<size_t>(rank)].kind, Kind::kPeerFailed);
+    EXPECT_EQ(outcomes[static_cast<size_t>(rank)].peer_rank, -1);
+  }
+}
+
+TEST_F(ExternalRunnerTest, ACommandThatIsKilledHasFailed) {
+  const auto outcomes =
+      Run(1, Shell("[ $RANK != 2 ] || kill -9 $$; sleep 1000"));
+  EXPECT_EQ(outcomes[2].status.message(),
+            "the command of rank 2 was killed by signal 9 (Killed)");
+  EXPECT_EQ(ExitCodeOf(outcomes[2].status), static_cast<ExitCode>(137));
+}
+
+TEST_F(ExternalRunnerTest, StartsAllAgainAsOftenAsTheJobAllows) {
+  v1::JobSpec spec = Shell(
+      "echo x >> start$RANK; "
+      "[ $RANK != 1 ] || [ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 5; "
+      "[ $TORCHELASTIC_RESTART_COUNT = 2 ] || sleep 1000");
+  spec.mutable_external()->set_max_restarts(2);
+  ExpectAll(Run(1, spec), Kind::kFinished, 1);
+  EXPECT_THAT(notices_,
+              ElementsAre(StartsWith("the command of rank 1 ended with exit "
+                                     "code 5; all are started again"),
+                          HasSubstr("restart 2 of 2")));
+  spec.mutable_external()->set_max_restarts(1);
+  runner(0).Release();
+  runner(1).Release();
+  runner(2).Release();
+  EXPECT_EQ(Run(2, spec)[1].kind, Kind::kFailed);
+}
+
+TEST_F(ExternalRunnerTest, AWishEndsAllCommandsPolitely) {
+  const v1::JobSpec spec = Shell(
+      "trap 'touch asked$RANK; exit 9' TERM; touch began$RANK; "
+      "while :; do sleep 0.01; done");
+  ExpectAll(Run(1, spec,
+                [this] {
+                  AwaitAll("began");
+                  runner(1).RequestStop();
+                }),
+            Kind::kStopped, 0);
+  AwaitAll("asked");
+  for (int rank = 0; rank < kRanks; ++rank)
+    std::filesystem::remove(absl::StrCat(directory_, "/began", rank));
+  ExpectAll(Run(2, spec,
+                [this] {
+                  AwaitAll("began");
+                  runner(2).RequestLeave();
+                }),
+            Kind::kDrained, 0);
+}
+
+TEST_F(ExternalRunnerTest, GraceIsLimited) {
+  v1::JobSpec spec =
+      Shell("trap '' TERM; touch began$RANK; while :; do sleep 0.01; done");
+  *spec.mutable_external()->mutable_stop_grace() =
+      ToProto(absl::Milliseconds(50));
+  ExpectAll(Run(1, spec,
+                [this] {
+                  AwaitAll("began");
+                  runner(0).RequestStop();
+                }),
+            Kind::kStopped, 0);
+}
+
+TEST_F(ExternalRunnerTest, ALaterGenerationCountsItsStart) {
+  const v1::JobSpec spec = Shell(
+      "echo $TORCHELASTIC_RESTART_COUNT > count$RANK; touch "
+      "began$RANK; [ -e done ] || sleep 1000");
+  const auto outcomes = Run(1, spec, [this] {
+    AwaitAll("began");
+    for (int rank = 0; rank < kRanks; ++rank) runner(rank).Abort(1, "over");
+  });
+  ExpectAll(outcomes, Kind::kInterrupted, 0);
+  // Rank 0 is new.
+  runner(0).Release();
+  std::ofstream(directory_ + "/done") << "done";
+  ExpectAll(Run(2, spec), Kind::kFinished, 1);
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(TextOf(absl::StrCat("count", rank)), "1");
+}
+
+TEST_F(ExternalRunnerTest, APeerThatIsGoneIsTheOneToBlame) {
+  // Rank 1 ends as a killed worker does, and rank 0's script fails for it.
+  const v1::JobSpec spec = Shell(
+      "touch began$RANK; while [ ! -e gone ]; do sleep 0.01; done; exit 1");
+  const auto outcomes = Run(1, spec, [this] {
+    AwaitAll("began");
+    runner(1).Abort(1, "killed");
+    std::ofstream(directory_ + "/gone") << "gone";
+  });
+  EXPECT_NE(outcomes[0].kind, Kind::kFailed) << outcomes[0].status;
+}
+
+TEST_F(ExternalRunnerTest, RefusesWhatItMayNotOrCannotRun) {
+  const auto listener = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok());
+  const auto refusing = MakeExternalRunner(Clock::Real(), *listener, {});
+  const absl::Status refusal =
+      refusing->Prepare(Shell("true"), Assign(1, 0)).status();
+  EXPECT_EQ(refusal.message(),
+            "rank 0: this worker runs no commands, since it was started "
+            "without --allow_commands");
+  v1::JobSpec spec;
+  spec.mutable_external()->add_command("no-such-program");
+  EXPECT_THAT(
+      std::string(runner(0).Prepare(spec, Assign(1, 0)).status().message()),
+      StartsWith("rank 0: external.command: there is no no-such-program in "
+                 "PATH"));
+  EXPECT_FALSE(runner(0).Prepare(Shell("true"), Assign(1, 0, 2)).ok());
+}
+
+TEST_F(ExternalRunnerTest, HasNothingToDoOnceAllIsDone) {
+  ASSERT_TRUE(runner(0).Prepare(Shell("false"), Assign(1, 0, 1)).ok());
+  const RunOutcome outcome = runner(0).Run();
+  EXPECT_EQ(outcome.kind, Kind::kFinished) << outcome.status;
+  EXPECT_EQ(outcome.applied_step, 1);
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,182 @@
+#include "worker/external/running_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging/logging.h"
+#include "common/status/exit_code.h"
+
+extern char** environ;
+
+namespace ringmaster {
+namespace {
+
+// A cancellation that has no descriptor is noticed by then.
+constexpr absl::Duration kMostWait = absl::Seconds(1);
+
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
+// As a shell has it for a program that it cannot run.
+int CodeOf(const absl::Status& status) {
+  return absl::IsNotFound(status) ? 127 : 126;
+}
+
+int MillisecondsUntil(MonotonicTime deadline, MonotonicTime now) {
+  const absl::Duration left =
+      std::clamp(deadline - now, absl::ZeroDuration(), kMostWait);
+  return static_cast<int>(
+      absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+}
+
+}  // namespace
+
+// Takes lines from the command's reader, and tells the last ones. Thread-safe.
+class RunningCommand::Output {
+ public:
+  Output(const CommandPlace& place, const std::string& file)
+      : job_(place.run_id), rank_(place.rank) {
+    if (file.empty()) return;
+    file_ = UniqueFd(
+        ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!file_.is_open()) {
+      LogEvent(LogLevel::kWarning, "command.no_file",
+               {{"file", file}, {"error", errno}});
+    }
+  }
+
+  void Take(bool is_error, std::string_view line) {
+    LogEvent(LogLevel::kInfo, is_error ? "command.stderr" : "command.stdout",
+             {{"job", job_}, {"rank", rank_}, {"text", line}});
+    if (file_.is_open()) {
+      const std::string text = absl::StrCat(
+          "[", rank_, "] ", absl::string_view(line.data(), line.size()), "\n");
+      (void)!::write(file_.get(), text.data(), text.size());
+    }
+    if (!is_error) return;
+    MutexLock lock(mutex_);
+    last_words_.Add(line);
+  }
+
+  std::string LastText() const {
+    MutexLock lock(mutex_);
+    return last_words_.Text();
+  }
+
+ private:
+  const std::string job_;
+  const int rank_;
+  UniqueFd file_;
+  mutable Mutex mutex_;
+  LastWords last_words_ GUARDED_BY(mutex_);
+};
+
+RunningCommand::RunningCommand(const CommandSetup& setup,
+                               const CommandPlace& place,
+                               const std::string& output_file, Clock& clock)
+    : clock_(clock), output_(std::make_shared<Output>(place, output_file)) {
+  absl::StatusOr<std::unique_ptr<ChildCommand>> child = ChildCommand::Start(
+      {.program = setup.program,
+       .arguments = setup.arguments,
+       .environment =
+           CommandEnvironment(OwnEnvironment(), setup.variables, place),
+       .directory = setup.directory.get(),
+       .on_line = [output = output_](bool is_error, std::string_view line) {
+         output->Take(is_error, line);
+       }});
+  if (!child.ok()) {
+    end_text_ =
+        absl::StrCat("did not start: ", std::string(child.status().message()));
+    exit_code_ = CodeOf(child.status());
+    ended_at_ = clock_.Now();
+    return;
+  }
+  child_ = *std::move(child);
+  LogEvent(
+      LogLevel::kInfo, "command.started",
+      {{"rank", place.rank},
+       {"pid", child_->pid()},
+       {"program", setup.program},
+       {"restart_count", place.restart_count},
+       {"master", absl::StrCat(place.master_address, ":", place.master_port)}});
+}
+
+void RunningCommand::Look() {
+  if (has_ended()) return;
+  const std::optional<CommandEnd> end = child_->End();
+  if (!end.has_value()) return;
+  ended_at_ = clock_.Now();
+  exit_code_ = end->code();
+  end_text_ = CommandEndText(*end);
+  child_->Kill();
+  LogEvent(end->is_good() ? LogLevel::kInfo : LogLevel::kWarning,
+           "command.ended", {{"end", end_text_}});
+}
+
+void RunningCommand::Wait(MonotonicTime deadline, const CancelToken& cancel,
+                          int wake) {
+  Look();
+  while (clock_.Now() < deadline && !cancel.is_cancelled()) {
+    const bool runs = !has_ended();
+    std::array<pollfd, 3> ready = {
+        pollfd{.fd = cancel.fd(), .events = POLLIN, .revents = 0},
+        pollfd{.fd = wake, .events = POLLIN, .revents = 0},
+        pollfd{
+            .fd = runs ? child_->pidfd() : -1, .events = POLLIN, .revents = 0}};
+    (void)::poll(ready.data(), ready.size(),
+                 MillisecondsUntil(deadline, clock_.Now()));
+    uint64_t rings = 0;
+    if (ready[1].revents != 0) (void)!::read(wake, &rings, sizeof(rings));
+    Look();
+    if (rings > 0 || (runs && has_ended())) return;
+  }
+}
+
+void RunningCommand::Stop(absl::Duration grace, const CancelToken& cancel,
+                          const std::function<void()>& on_wait) {
+  Look();
+  if (has_ended()) return;
+  child_->Terminate();
+  const MonotonicTime start = clock_.Now();
+  while (!has_ended()) {
+    if (cancel.is_cancelled()) grace = std::min(grace, kShortGrace);
+    const MonotonicTime now = clock_.Now();
+    if (now >= start + grace) break;
+    on_wait();
+    std::array<pollfd, 2> ready = {
+        pollfd{.fd = child_->pidfd(), .events = POLLIN, .revents = 0},
+        // Once it is cancelled, it would be readable all the time.
+        pollfd{.fd = cancel.is_cancelled() ? -1 : cancel.fd(),
+               .events = POLLIN,
+               .revents = 0}};
+    (void)::poll(ready.data(), ready.size(),
+                 MillisecondsUntil(start + grace, now));
+    Look();
+  }
+  child_->Kill();
+  Look();
+}
+
+absl::Duration RunningCommand::since_end() const {
+  return clock_.Now() - ended_at_.value_or(clock_.Now());
+}
+
+std::string RunningCommand::FailureText() const {
+  const std::string words = output_->LastText();
+  return words.empty() ? end_text_ : absl::StrCat(end_text_, ": ", words);
+}
+
+}  // namespace ringmaster

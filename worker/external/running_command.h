@@ -1,0 +1,70 @@
+// RunningCommand: a rank's command with its output and its last words, and the
+// waits for its end.
+//
+// Output lines become lines of the log: command.stdout and command.stderr, with
+// the text. Thread-compatible.
+#ifndef RINGMASTER_WORKER_EXTERNAL_RUNNING_COMMAND_H_
+#define RINGMASTER_WORKER_EXTERNAL_RUNNING_COMMAND_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
+#include "common/transport/cancel_token.h"
+#include "worker/external/child_command.h"
+#include "worker/external/command_environment.h"
+#include "worker/external/command_setup.h"
+#include "worker/external/output_lines.h"
+
+namespace ringmaster {
+
+class RunningCommand {
+ public:
+  // Starts it. If that fails, it has failed. The arguments outlive it.
+  RunningCommand(const CommandSetup& setup, const CommandPlace& place,
+                 const std::string& output_file, Clock& clock);
+
+  // Waits for its end, or until `deadline`, a cancellation, or `wake` (an
+  // eventfd, which is reset) is rung.
+  void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake);
+
+  // Asks it to end, and kills it and all that it started after `grace`, of
+  // which a cancellation leaves kShortGrace. Calls `on_wait` about once a second
+  // meanwhile.
+  void Stop(
+      absl::Duration grace, const CancelToken& cancel,
+      const std::function<void()>& on_wait = [] {});
+
+  static constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
+
+  [[nodiscard]] bool has_ended() const { return ended_at_.has_value(); }
+  [[nodiscard]] bool has_failed() const {
+    return has_ended() && exit_code_ != 0;
+  }
+  // Since its end.
+  [[nodiscard]] absl::Duration since_end() const;
+  // Of a command that has failed: "ended with exit code 3: ValueError: boom".
+  [[nodiscard]] std::string FailureText() const;
+  [[nodiscard]] int exit_code() const { return exit_code_; }
+
+ private:
+  class Output;
+
+  // Notes its end, if it has come. What is left of its group is killed then.
+  void Look();
+
+  Clock& clock_;
+  const std::shared_ptr<Output> output_;
+  std::unique_ptr<ChildCommand> child_;  // null: it was not to be started
+  std::string end_text_;
+  int exit_code_ = 0;
+  std::optional<MonotonicTime> ended_at_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_EXTERNAL_RUNNING_COMMAND_H_
