@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/config/address.h"
+#include "common/config/flag_help.h"
 #include "common/config/flags.h"
 #include "common/credentials/credentials.h"
 #include "common/files/new_file.h"
@@ -37,6 +38,7 @@
 #include "server/ctl/commands/logs.h"
 #include "server/ctl/commands/pki.h"
 #include "server/ctl/commands/queries.h"
+#include "server/ctl/commands/run.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/state.h"
 #include "server/ctl/commands/submit.h"
@@ -60,6 +62,7 @@ struct CommandLine {
   SubmitOptions submit;
   TraceOptions trace;
   LocalOptions local;
+  RunOptions run;
   SampleOptions sample;
   CheckpointCommandOptions checkpoint;
   StateCommandOptions state;
@@ -95,8 +98,8 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
        .unit = "HOST:PORT",
        .help = absl::StrCat(
            "Address of the coordinator; ", kDefaultCoordinator,
-           " unless given. local starts its own instead; bench, compare and "
-           "doctor do without unless it is given.")},
+           " unless given. local starts its own instead; bench, compare, "
+           "doctor and run do without unless it is given.")},
       &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
@@ -352,6 +355,34 @@ absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
                   line.local);
 }
 
+absl::StatusOr<int> RunCommands(const CommandLine& line, Console& console,
+                                Clock& clock) {
+  PoliteInterrupts interrupts(console);
+  std::unique_ptr<Client> cluster;
+  if (!line.coordinator.empty()) {
+    ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+    cluster = std::make_unique<Client>(std::move(options));
+  }
+  return RunRun({.console = console,
+                 .clock = clock,
+                 .bell = interrupts.bell(),
+                 .is_interrupted = [&] { return interrupts.has_come(); },
+                 .timeout = line.timeout,
+                 .cluster = cluster.get()},
+                line.run);
+}
+
+// The flags of `run` end where its command begins.
+std::vector<std::string> Apart(std::span<const std::string> args,
+                               const FlagSet& flags) {
+  HelpPage known;  // those of all commands, and its own
+  for (const HelpPage& page : flags.Pages()) {
+    if (page.program != "ringctl" && page.program != "ringctl run") continue;
+    known.flags.insert(known.flags.end(), page.flags.begin(), page.flags.end());
+  }
+  return WithCommandApart(args, known);
+}
+
 absl::StatusOr<int> LookAtCheckpoints(const std::string& command,
                                       const CommandLine& line,
                                       Console& console) {
@@ -419,6 +450,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
                 "of those below.");
   AddGlobalFlags(flags, line);
   AddSubmissionCommands(flags, line);
+  AddRunCommand(flags, line.run);
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line.sample);
   AddCheckpointCommand(flags, line.checkpoint);
@@ -433,7 +465,8 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
         absl::StrCat("error: ", std::string(status.message()), "\n"));
     return static_cast<int>(ExitCodeOf(status));
   };
-  const absl::StatusOr<FlagSet::Parsed> parsed = flags.Parse(args);
+  const absl::StatusOr<FlagSet::Parsed> parsed =
+      flags.Parse(Apart(args, flags));
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->is_run) {
     console.Write(parsed->text);
@@ -458,6 +491,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
           ? RunPki(command, line.pki, absl::Now(), line.format(), console)
       : absl::StartsWith(command, "state ") ? KeepState(command, line, console)
       : command == "local"                  ? RunHere(line, console, clock)
+      : command == "run"     ? RunCommands(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
       : command == "doctor"  ? Diagnose(line, console, clock)
       : command == "bundle"  ? BundleAtCoordinator(line, console, clock)

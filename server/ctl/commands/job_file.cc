@@ -54,25 +54,33 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field) {
   }
 }
 
-// "[32, 64]" of whole numbers, or "{\"depth\": 2}" of numbers by name: JobSpec
-// has no other repeated fields.
+std::string ItemText(const Message& message, const FieldDescriptor& field,
+                     int index) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(reflection.GetRepeatedInt32(message, &field, index));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(reflection.GetRepeatedInt64(message, &field, index));
+    default:
+      return YamlQuoted(reflection.GetRepeatedString(message, &field, index));
+  }
+}
+
+// "[32, 64]", or "{\"depth\": 2}" of values by name: JobSpec has lists of whole
+// numbers and of texts, and maps from texts.
 std::string RepeatedText(const Message& message, const FieldDescriptor& field) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   std::vector<std::string> items;
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     if (!field.is_map()) {
-      const bool is_long = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
-      items.push_back(absl::StrCat(
-          is_long ? reflection.GetRepeatedInt64(message, &field, i)
-                  : reflection.GetRepeatedInt32(message, &field, i)));
+      items.push_back(ItemText(message, field, i));
       continue;
     }
     const Message& pair = reflection.GetRepeatedMessage(message, &field, i);
     const auto& entry = *field.message_type();
-    items.push_back(absl::StrCat(
-        YamlQuoted(pair.GetReflection()->GetString(pair, entry.map_key())),
-        ": ",
-        NumberText(pair.GetReflection()->GetDouble(pair, entry.map_value()))));
+    items.push_back(absl::StrCat(ScalarText(pair, *entry.map_key()), ": ",
+                                 ScalarText(pair, *entry.map_value())));
   }
   // The order of a map is not its own.
   if (field.is_map()) std::sort(items.begin(), items.end());

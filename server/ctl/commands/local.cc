@@ -144,6 +144,9 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   cluster_options.worker_threads = options.threads;
   if (options.page_port >= 0)
     cluster_options.page_listen = absl::StrCat("127.0.0.1:", options.page_port);
+  // The command is that of the user whose processes these are.
+  if (spec.has_external())
+    cluster_options.worker_arguments.push_back("--allow_commands");
   ASSIGN_OR_RETURN(cluster_options.run_dir,
                    MakeRunDirectory(options.run_dir, absl::Now()));
   ForgetOtherClusters();

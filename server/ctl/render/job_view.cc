@@ -282,7 +282,9 @@ std::vector<std::string> RankLines(const v1::Job& job, const Style& style,
     table.AddRow({absl::StrCat(member.rank()),
                   MemberName(member.worker(), member.role()),
                   Printable(member.host()), absl::StrCat(member.pid()),
-                  absl::StrCat(member.step()), AgeCell(member),
+                  // A command's steps are its own business.
+                  job.spec().has_external() ? "-" : absl::StrCat(member.step()),
+                  AgeCell(member),
                   PhaseCell(member)});
   }
   std::vector<std::string> lines = table.Lines(style);
@@ -406,6 +408,8 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
       job.spec().has_bench()
           ? absl::StrCat(job.bench().rows_size(), " of ",
                          job.spec().bench().sizes_size(), " sizes")
+      : job.spec().has_external()
+          ? std::string("commands")
           : absl::StrCat(StepOfTotal(figures), " steps");
   if (job.has_start_time() && job.has_end_time()) {
     absl::StrAppend(&steps, " in ",

@@ -38,6 +38,11 @@ std::string ProgramLine(const v1::JobSpec& spec) {
   if (spec.has_bench()) {
     return absl::StrCat("program:  bench, ", BenchProgramText(spec.bench()));
   }
+  if (spec.has_external()) {
+    return absl::StrCat(
+        "program:  external, ",
+        Printable(absl::StrJoin(spec.external().command(), " ")));
+  }
   const v1::TrainProgram& train = spec.train();
   std::string line =
       absl::StrCat("program:  train ", train.steps(), " steps of ",
@@ -146,8 +151,8 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
     lines.push_back(RecoveryLine(*job.incidents().rbegin()));
   }
   // A job that ended before the coordinator's restart has none; and a benchmark
-  // has no steps to count by.
-  if (!job.spec().has_bench() &&
+  // or a command has no steps to count by.
+  if (!job.spec().has_bench() && !job.spec().has_external() &&
       FromProto(job.goodput().total()) > absl::ZeroDuration()) {
     lines.push_back(GoodputLine(job.goodput()));
   }

@@ -249,6 +249,27 @@ TEST(JobLinesTest, ShowsABenchmarksRowsInPlaceOfTraining) {
     EXPECT_THAT(text, Not(HasSubstr(word)));
 }
 
+TEST(JobLinesTest, ACommandHasNoStepsAndNoLoss) {
+  const v1::Job job = Parse<v1::Job>(R"pb(
+    id: "run-1"
+    state: JOB_STATE_SUCCEEDED
+    spec {
+      workers { min: 1 max: 1 }
+      external { command: "python3" command: "train.py" }
+    }
+    generation: 1
+    members { rank: 0 worker: "w-0" step: 1 }
+    goodput { total { seconds: 9 } }
+    start_time { seconds: 10 }
+    end_time { seconds: 13 }
+  )pb");
+  const std::string text = absl::StrJoin(JobLines(job, kNow, Style()), "\n");
+  EXPECT_THAT(text, HasSubstr("program:  external, python3 train.py"));
+  EXPECT_THAT(text, HasSubstr("job run-1 succeeded: commands in 3"));
+  for (const char* absent : {"loss", "0/0", "of 0", " steps", "goodput"})
+    EXPECT_THAT(text, Not(HasSubstr(absent)));
+}
+
 TEST(StatusLinesTest, ABenchmarksStepsAreItsSizes) {
   v1::Status status;
   *status.add_jobs() = Parse<v1::Job>(kBenchJob);

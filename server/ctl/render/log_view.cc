@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/protocol/proto_time.h"
+#include "server/ctl/render/output_line.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -32,6 +33,8 @@ std::pair<char, Color> MarkOf(v1::LogSeverity severity) {
 }
 
 std::string TextOf(const Line& line, const Style& style) {
+  if (const auto output = ParseOutputLine(*line.line); output.has_value())
+    return absl::StrCat(FormatTime(line.time, style), " ", ToText(*output));
   const auto [letter, color] = MarkOf(line.line->severity());
   std::string text = absl::StrCat(FormatTime(line.time, style), " ",
                                   Paint(style, color, std::string(1, letter)),

@@ -44,5 +44,14 @@ TEST(LogViewTest, LinesOfOneInstantStayInOrder) {
                           "1970-01-01T00:00:00.000+00:00 I a"));
 }
 
+TEST(LogViewTest, ShowsWhatACommandPrintsWithItsRank) {
+  v1::GetLogsResponse response = OneLog(1, 1);
+  v1::LogLine& line = *response.mutable_logs(0)->mutable_page()->add_lines();
+  line.set_event("command.stdout");
+  line.set_fields(R"(job=run-1 rank=3 text="epoch 2")");
+  EXPECT_THAT(LogTextLines(response, false, Style{}),
+              ElementsAre("1970-01-01T00:00:00.000+00:00 [3] epoch 2"));
+}
+
 }  // namespace
 }  // namespace ringmaster::ctl
