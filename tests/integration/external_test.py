@@ -1,0 +1,258 @@
+"""Jobs that run commands, as torchrun does: `external` in a job's file, and `ringctl run`."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import textwrap
+import time
+import unittest
+
+from tests import report
+from tests.integration.cluster import PATIENCE, Cluster, Process, binary
+
+# Debian's PyTorch, if it is there, is of Debian's interpreter.
+PYTHON = "/usr/bin/python3"
+RETRY_ELSEWHERE = 138
+STOPPED = 143
+USAGE = 2
+
+SHOW = """
+import os, sys
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on", os.environ["MASTER_ADDR"], "restart",
+      os.environ["TORCHELASTIC_RESTART_COUNT"], "args", sys.argv[1:])
+print("to stderr", file=sys.stderr)
+"""
+
+BOOM = """
+import os, time
+def step():
+    raise ValueError("boom")
+if os.environ["RANK"] == "1":
+    step()
+time.sleep(600)
+"""
+
+# Runs until there is a file `done`; says how often it was started.
+LONG = """
+import os, pathlib, time
+rank, count = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+pathlib.Path(f"began-{rank}-{count}").write_text(str(os.getpid()))
+while not pathlib.Path("done").exists():
+    time.sleep(0.02)
+print("restart count", count)
+"""
+
+DDP = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+torch.manual_seed(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+print("weights", [round(w, 5) for w in model.module.weight.flatten().tolist()])
+"""
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode == 0
+
+
+class ExternalTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-external-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def script(self, text, name="train.py"):
+        path = self.directory / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def job(self, script, ranks=2, **external):
+        external = {"command": [PYTHON, str(script)], "working_directory": str(self.directory), **external}
+        job = {"name": "words", "workers": {"min": ranks, "max": ranks, "settle": "300ms"}, "external": external}
+        return json.dumps(job).replace('"300ms"', "300ms")  # a duration, not a text
+
+    def run_here(self, *arguments, timeout=PATIENCE):
+        """`ringctl run` on this machine."""
+        return subprocess.run([binary("ringctl"), "run", *self.places(), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.directory)
+
+    def places(self):
+        bin_dir = self.directory / "bin"
+        if not bin_dir.exists():
+            bin_dir.mkdir()
+            for name in ("coordinator", "worker"):
+                (bin_dir / name).symlink_to(binary(name))
+        return [f"--bin_dir={bin_dir}", f"--run_dir={self.directory / 'logs'}"]
+
+    def await_files(self, *names):
+        deadline = time.monotonic() + PATIENCE
+        while not all((self.directory / name).exists() for name in names):
+            self.assertLess(time.monotonic(), deadline, f"{names} are not there")
+            time.sleep(0.02)
+
+    def gone(self, pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    # ---- ringctl run
+
+    def test_runs_a_script_on_every_rank(self):
+        result = self.run_here("-n", 2, PYTHON, self.script(SHOW), "--epochs", 3, "-n", 5)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         [f"[{rank}] rank {rank} of 2 on 127.0.0.1 restart 0 args ['--epochs', '3', '-n', '5']" for rank in (0, 1)])
+        for rank in (0, 1):
+            self.assertIn(f"[{rank}] to stderr\n", result.stderr)
+
+    def test_a_failure_names_rank_code_and_last_words(self):
+        result = self.run_here("-n", 2, PYTHON, self.script(BOOM))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("[1] ValueError: boom\n", result.stderr)
+        last = result.stderr.splitlines()[-1]
+        self.assertIn("rank 1 ended with exit code 1: ValueError: boom (File ", last)
+        self.assertIn("line 4, in step)", last)
+
+    def test_the_exit_code_is_that_of_the_command(self):
+        result = self.run_here("-n", 2, "--", "sh", "-c", "[ $RANK = 0 ] || exit 7; sleep 600")
+        self.assertEqual(result.returncode, 7, result.stderr)
+        result = self.run_here("sh", "-c", "kill -9 $$")
+        self.assertEqual(result.returncode, 128 + 9, result.stderr)
+        self.assertIn("was killed by signal 9 (Killed)", result.stderr.splitlines()[-1])
+
+    def test_restarts_after_a_failure_where_it_may(self):
+        result = self.run_here("-n", 2, "--max_restarts=1", "--env=GREETING=hello", "sh", "-c",
+                               "echo $GREETING $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ]")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("[1] hello 1\n", result.stdout)
+
+    def test_wrong_input_is_one_line(self):
+        (self.directory / "plain").write_text("text")
+        for arguments, line, code in [
+                ([], "COMMAND", USAGE),
+                (["-n", 0, "true"], "--ranks", USAGE),
+                (["--env=odd", "true"], "--env", USAGE),
+                (["--name=No", "true"], "name must be", USAGE),
+                (["--env=RANK=3", "true"], '"RANK" is set by Ringmaster', USAGE),
+                (["no-such-program"], "external.command: there is no no-such-program in PATH", USAGE),
+                (["./plain"], "external.command: cannot run ./plain: Permission denied", USAGE),
+        ]:
+            with self.subTest(arguments):
+                result = self.run_here(*arguments)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(line, result.stderr.splitlines()[-1])
+                self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
+
+    def test_an_interrupt_ends_the_commands(self):
+        script = self.script(LONG)
+        run = Process("run", [binary("ringctl"), "run", *self.places(), "-n", "2", f"--working_directory={self.directory}", PYTHON,
+                              str(script)], self.directory / "run.log")
+        try:
+            self.await_files("began-0-0", "began-1-0")
+            pids = [int((self.directory / f"began-{rank}-0").read_text()) for rank in (0, 1)]
+            run.signal(signal.SIGINT)
+            self.assertEqual(run.wait(), STOPPED, run.output())
+            self.assertTrue(all(map(self.gone, pids)))
+        finally:
+            run.kill_group()
+
+    # ---- On a cluster
+
+    def test_a_killed_worker_costs_a_restart(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator(budget="2s")
+            workers = [cluster.start_worker(name, "--allow_commands", restart="always") for name in "ab"]
+            cluster.await_workers(2)
+            job = cluster.submit(self.job(self.script(LONG)))
+            self.await_files("began-0-0", "began-1-0")
+            member = cluster.job(job)["members"][1]
+            orphan = int((self.directory / "began-1-0").read_text())
+            os.kill(int(member["pid"]), signal.SIGKILL)
+            self.await_files("began-0-1", "began-1-1")
+            self.assertTrue(self.gone(orphan), "the command outlived its worker")
+            for command in ("explain", "job", "jobs"):
+                shown = cluster.ringctl(command, *([] if command == "jobs" else [job])).stdout
+                self.assertNotIn("0 of 0", shown)
+                self.assertNotIn("loss", shown.lower().replace("loss ", "", 1) if command == "jobs" else shown)
+            (self.directory / "done").write_text("")
+            ended = cluster.await_job(job, "SUCCEEDED")
+            self.assertEqual(ended["message"], "the commands of all ranks have ended with 0")
+            self.assertNotIn("figures", ended)
+            self.assertEqual(len(ended["incidents"]), 1)
+            logs = cluster.ringctl("logs", job)
+            self.assertIn("[1] restart count 1", logs.stdout)
+            self.assertEqual(len(workers), 2)
+
+    def test_a_worker_that_leaves_takes_its_command_along(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            workers = [cluster.start_worker(name, "--allow_commands") for name in "ab"]
+            cluster.await_workers(2)
+            job = cluster.submit(self.job(self.script(LONG)).replace('"min": 2', '"min": 1'))
+            self.await_files("began-0-0", "began-1-0")
+            workers[1].signal(signal.SIGTERM)
+            self.assertEqual(workers[1].wait(), STOPPED, workers[1].output())
+            self.await_files("began-0-1")
+            (self.directory / "done").write_text("")
+            cluster.await_job(job, "SUCCEEDED")
+
+    def test_a_job_can_be_cancelled_and_keeps_secrets(self):
+        (self.directory / "token").write_text("open-sesame\n")
+        script = self.script("""
+            import os, pathlib, time
+            pathlib.Path("began-" + os.environ["RANK"]).write_text(os.environ["TOKEN"])
+            time.sleep(600)
+            """)
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            workers = [cluster.start_worker(name, "--allow_commands") for name in "ab"]
+            cluster.await_workers(2)
+            job = cluster.submit(self.job(script, secret_environment={"TOKEN": str(self.directory / "token")}))
+            self.await_files("began-0", "began-1")
+            cluster.await_that("the secret", lambda: (self.directory / "began-1").read_text() == "open-sesame")
+            self.assertEqual(cluster.cancel(job)["exit_code"], STOPPED)
+            for text in (cluster.ringctl("-o", "json", "job", job).stdout, *(worker.output() for worker in workers)):
+                self.assertNotIn("open-sesame", text)
+
+    def test_a_worker_runs_no_commands_unless_told_to(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a")
+            cluster.await_workers(1)
+            result = cluster.ringctl("run", "true")
+            self.assertEqual(result.returncode, RETRY_ELSEWHERE, result.stderr)
+            self.assertIn("this worker runs no commands, since it was started without --allow_commands", result.stderr.splitlines()[-1])
+
+    def test_a_directory_outside_the_worker_s_roots_is_refused(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("b", "--allow_commands", roots={})
+            cluster.await_workers(1)
+            result = cluster.ringctl("run", f"--working_directory={self.directory}", "true")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("external.working_directory: ", result.stderr.splitlines()[-1])
+
+    # ---- PyTorch
+
+    @unittest.skipUnless(has_torch(), "needs python3-torch (deploy/packages-bench.txt)")
+    def test_data_parallel_training_in_pytorch(self):
+        result = self.run_here("-n", 2, PYTHON, self.script(DDP))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        weights = sorted(line for line in result.stdout.splitlines() if "weights" in line)
+        self.assertEqual(len(weights), 2, result.stdout)
+        self.assertEqual(weights[0][4:], weights[1][4:])
+
+
+if __name__ == "__main__":
+    report.main()
