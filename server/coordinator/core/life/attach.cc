@@ -109,8 +109,8 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
   // As of its last beat. Such a phase shows that it has heard the start.
   const bool has_begun =
       worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
-      worker.phase == v1::PHASE_EVALUATE ||
-      worker.phase == v1::PHASE_COMMAND || member.finished.has_value();
+      worker.phase == v1::PHASE_EVALUATE || worker.phase == v1::PHASE_COMMAND ||
+      member.finished.has_value();
   const bool is_under_way =
       job.state == v1::JOB_STATE_RUNNING || job.state == v1::JOB_STATE_STOPPING;
   if (is_under_way && !job.is_recovered && !has_begun) {

@@ -150,9 +150,12 @@ void ArmGrowth(Turn& turn, Job& job) {
 }
 
 void TryGrow(Turn& turn, Job& job) {
-  if (job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value()) {
-    ArmGrowth(turn, job);
+  if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value()) return;
+  if (!IsPausing(job) && RoomIn(turn.state, job, v1::ROLE_WORKER) == 0) {
+    EndRehearsals(turn, job,
+                  absl::StrCat("job ", job.id, " takes no more workers now"));
   }
+  ArmGrowth(turn, job);
 }
 
 void OnGrowthDeadline(Turn& turn, Job& job) {

@@ -91,7 +91,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   ApplyEnd(turn, *job, record);
   ReleaseMembers(turn, *job);
   DropAll(turn, *job);
-  EndRehearsals(turn, *job);
+  EndRehearsals(turn, *job, absl::StrCat("job ", job->id, " has ended"));
   for (RequestToken request : waiting) {
     turn.Reply(request, CancelAnswer(*job), job->id);
   }

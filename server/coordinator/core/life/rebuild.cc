@@ -66,7 +66,14 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
     return false;
   }
   const Job* const job = state.FindJob(held.job_id);
-  if (job == nullptr) return IsFree(state, number);
+  if (job == nullptr) {
+    return IsFree(state, number) &&
+           std::none_of(state.rebuildings.begin(), state.rebuildings.end(),
+                        [&](const auto& entry) {
+                          return entry.second.job_number == number &&
+                                 entry.first != held.job_id;
+                        });
+  }
   if (generation <= job->generation || IsEnded(job->state) ||
       job->ending.has_value() || !IsSameJob(*job, held)) {
     return false;

@@ -113,8 +113,11 @@ struct FoldVisitor {
     // dropped, or is rolled back.
     job->best_step = record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
-    for (const MemberIdentity& member : record.members) {
-      NoteSeated(*job, member);
+    for (auto& [number, other] : state.jobs) {
+      if (other.absent.empty()) continue;
+      for (const MemberIdentity& member : record.members) {
+        NoteSeated(other, member);
+      }
     }
     if (record.is_rollback) job->absent.clear();
     job->members = MembersOf(record, job->members);

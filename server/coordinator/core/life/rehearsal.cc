@@ -82,6 +82,7 @@ void LetGo(Turn& turn, Worker& worker, std::string why) {
                       .state = v1::JOB_STATE_RUNNING,
                       .message = std::move(why)});
   worker.rehearsal.reset();
+  turn.state.must_schedule = true;
   turn.Touch();
 }
 
@@ -187,11 +188,11 @@ void OnRehearsalDeadline(Turn& turn, Job& job) {
   SetDeadline(turn.state, job);
 }
 
-void EndRehearsals(Turn& turn, const Job& job) {
+void EndRehearsals(Turn& turn, Job& job, const std::string& why) {
   for (auto& [name, worker] : turn.state.workers) {
-    if (!IsFor(job, worker)) continue;
-    LetGo(turn, worker, absl::StrCat("job ", job.id, " has ended"));
+    if (IsFor(job, worker)) LetGo(turn, worker, why);
   }
+  SetDeadline(turn.state, job);
 }
 
 }  // namespace ringmaster::coordinator

@@ -12,6 +12,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REHEARSAL_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "server/coordinator/core/state/event.h"
@@ -33,8 +34,8 @@ void OnRehearsalFailed(Turn& turn, Job& job, Worker& worker,
                        const FailedReceived& failed);
 void OnRehearsalDeadline(Turn& turn, Job& job);
 
-// `job` has ended: lets those go that were to join it.
-void EndRehearsals(Turn& turn, const Job& job);
+// Lets those go that were to join `job`, and tells them `why`.
+void EndRehearsals(Turn& turn, Job& job, const std::string& why);
 
 }  // namespace ringmaster::coordinator
 

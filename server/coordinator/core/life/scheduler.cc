@@ -65,7 +65,6 @@ void SetFirst(Turn& turn, Job* job) {
   if (state.first_lacking != number) {
     const auto before = state.jobs.find(state.first_lacking);
     if (before != state.jobs.end()) {
-      before->second.first_since.reset();
       before->second.is_reserving = false;
     }
     state.first_lacking = number;
@@ -124,7 +123,15 @@ void Schedule(Turn& turn) {
 }
 
 int MostWorkers(const State& state, const Job& job) {
-  if (state.first_lacking == 0 || state.first_lacking == job.number) {
+  const auto lacks_others = [&](int64_t number) {
+    const Job& other = state.jobs.at(number);
+    return number != job.number && other.state == v1::JOB_STATE_GATHERING &&
+           !IsNew(other);
+  };
+  const bool is_first =
+      state.first_lacking == 0 || state.first_lacking == job.number;
+  if (is_first && std::none_of(state.active_jobs.begin(),
+                               state.active_jobs.end(), lacks_others)) {
     return job.max_workers;
   }
   const int leaving = AliveCount(job, v1::ROLE_WORKER) -

@@ -8,8 +8,8 @@
 // A job that lacks workers does not hold up those behind it at first: they begin
 // with what it cannot use yet. But the first job that lacks workers is overtaken
 // for Config::overtake_time at most. From then on idle workers are kept for it,
-// as many as it needs, and no job that trains grows; so it begins once enough of
-// the jobs that have workers have ended. A job that the pool could not satisfy
+// as many as it needs; so it begins once enough of the jobs that have workers have
+// ended. While it waits no job that trains grows. A job that the pool could not satisfy
 // even if it had no other is passed over until the pool is large enough.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
@@ -23,8 +23,8 @@ namespace ringmaster::coordinator {
 void Schedule(Turn& turn);
 
 // Returns as many workers as `job` may have now: those that it takes at most; or,
-// if another job lacks workers to begin and could have them, those that it needs,
-// and one for each that leaves.
+// if another job lacks workers to go on, or to begin and could have them, those
+// that it needs, and one for each that leaves.
 [[nodiscard]] int MostWorkers(const State& state, const Job& job);
 
 }  // namespace ringmaster::coordinator

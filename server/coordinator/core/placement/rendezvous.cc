@@ -127,14 +127,22 @@ Claim ClaimOf(const Job& job) {
   }
 }
 
-// Returns how many idle workers of `pool`, which is its job's, are that job's.
-size_t ClaimedIn(const Pool& pool) {
+// Returns how many idle workers of `pool`, which is its job's, are not for
+// `viewer`, which comes later. A job that cannot go on yet does not hold up
+// another that can.
+int ClaimedIn(const Pool& pool, const Job& viewer) {
   const auto& [state, job, role, taken] = pool;
   const int least = LeastOf(job, role);
   int claimed = job.is_reserving ? least : 0;
   switch (ClaimOf(job)) {
     case Claim::kToGoOn:
+      if (job.ending.has_value() || job.halt_intent != HaltIntent::kReform)
+        return 0;
       claimed = LeastCount(job, role) - AliveCount(job, role);
+      if (ClaimOf(viewer) == Claim::kToGoOn &&
+          claimed > CountIn(pool, Hosts::kAll)) {
+        return 0;
+      }
       break;
     case Claim::kToBegin:
       if (CountIn(pool, Hosts::kAll) >= least) claimed = MostOf(job, role);
@@ -145,7 +153,7 @@ size_t ClaimedIn(const Pool& pool) {
       claimed = 0;
       break;
   }
-  return static_cast<size_t>(std::max(0, claimed));
+  return std::max(0, claimed);
 }
 
 // The jobs that come before `job` and may claim workers, in order.
@@ -170,11 +178,11 @@ Pool PoolOf(const State& state, const Job& job, v1::Role role) {
   Taken taken;
   for (const Job* const before : ClaimantsBefore(state, job)) {
     const Pool pool{state, *before, role, taken};
-    const size_t claimed = ClaimedIn(pool);
+    const int claimed = ClaimedIn(pool, job);
     if (claimed == 0) continue;
-    std::vector<const Worker*> workers =
-        PackedIn(pool, HostsIn(pool, LeastOf(*before, role)));
-    if (workers.size() > claimed) workers.resize(claimed);
+    const int needed = std::min(claimed, LeastOf(*before, role));
+    std::vector<const Worker*> workers = PackedIn(pool, HostsIn(pool, needed));
+    if (workers.size() > static_cast<size_t>(claimed)) workers.resize(claimed);
     taken.insert(workers.begin(), workers.end());
   }
   return {state, job, role, std::move(taken)};

@@ -52,10 +52,16 @@ Standing StandingOf(const State& state, int64_t generation,
   if (formed_by == 0 || !knows_any) return Standing::kKnown;
   // Those of jobs that ended long ago are forgotten.
   if (generation < state.formed.front().first) return Standing::kKnown;
-  if (generation > state.formed.back().last) return Standing::kNewer;
+  // A coordinator that has lost its state takes over one job after the other.
+  const bool is_taken_over = state.recovered_generation == 0 &&
+                             formed_by != state.incarnation &&
+                             HasFormedAny(state, formed_by);
+  if (generation > state.formed.back().last)
+    return is_taken_over ? Standing::kKnown : Standing::kNewer;
   const auto it =
       std::find_if(state.formed.begin(), state.formed.end(),
                    [&](const FormedRange& r) { return generation <= r.last; });
+  if (generation < it->first && is_taken_over) return Standing::kKnown;
   const bool is_known = generation >= it->first &&
                         (it->formed_by == 0 || it->formed_by == formed_by);
   return is_known ? Standing::kKnown : Standing::kOther;

@@ -16,6 +16,7 @@ State SomeState() {
   NoteFormed(state, 5, kEarlier);
   NoteFormed(state, 6, kEarlier);
   NoteFormed(state, 8, kEarlier);
+  state.recovered_generation = 8;
   NoteFormed(state, 10, kSelf);
   return state;
 }
@@ -47,6 +48,18 @@ TEST(FormedTest, WhereNobodyIsKnownTheStateWasLost) {
   EXPECT_EQ(StandingOf(state, 7, kOther), Standing::kKnown);
   NoteFormed(state, 3, 0);
   EXPECT_EQ(StandingOf(state, 7, kOther), Standing::kKnown);
+}
+
+TEST(FormedTest, ACoordinatorThatLostItsStateTakesOverJobAfterJob) {
+  State state;
+  state.incarnation = kSelf;
+  NoteFormed(state, 6, kEarlier);  // rebuilt
+  EXPECT_EQ(StandingOf(state, 7, kEarlier), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 7, kOther), Standing::kNewer);
+  NoteFormed(state, 8, kSelf);
+  EXPECT_EQ(StandingOf(state, 7, kEarlier), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 8, kEarlier), Standing::kOther);
+  EXPECT_EQ(StandingOf(state, 9, kEarlier), Standing::kKnown);
 }
 
 TEST(FormedTest, AJournalIsOutdatedIfItsFormerWentOn) {

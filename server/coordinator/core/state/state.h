@@ -361,8 +361,8 @@ struct Job : JobTerms {
   int figures_rank = -1;
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
-  // Since when it has been the first of those that lack workers to begin, and
-  // whether idle workers are kept for it by now; see scheduler.h.
+  // When it first was the first of those that lack workers to begin, and whether
+  // idle workers are kept for it by now; see scheduler.h.
   std::optional<MonotonicTime> first_since;
   bool is_reserving = false;
   MonotonicTime last_progress;
