@@ -23,7 +23,7 @@ constexpr Meaning kMeanings[] = {
     {"Failed parsing HTTP/2", kNoHttp2},
     {"http1.x server", kNoHttp2},
     {"SETTINGS frame", kNoHttp2},
-    // What a server of TLS does with the first words of one that does not use it.
+    // A server of TLS closes a connection whose first words are not TLS.
     {"Socket closed",
      "it takes the connection and closes it at once: perhaps it speaks TLS and "
      "this program does not, or it refuses this program's certificate"},

@@ -1,4 +1,4 @@
-// What gRPC's words about a connection that could not be made mean. gRPC gives one code
+// The meaning of gRPC's words about a connection that could not be made: it gives one code
 // to all of them, and its words are about bytes.
 #ifndef RINGMASTER_COMMON_RPC_CONNECT_FAILURE_H_
 #define RINGMASTER_COMMON_RPC_CONNECT_FAILURE_H_

@@ -10,7 +10,7 @@
 
 namespace ringmaster {
 
-// Of what is quoted: enough to find it again, and little enough for a line.
+// Enough of a text to find it again, and little enough for a line.
 inline constexpr size_t kMaxQuotedBytes = 200;
 
 // Returns "\"text\"", on one line and not too long, whatever `text` holds: control

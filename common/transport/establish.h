@@ -70,7 +70,8 @@ struct PeerLink {
 
 struct EstablishedLink {
   std::unique_ptr<SocketLink> link;
-  // Of this connection alone; nullopt without EstablishConfig::derives_keys.
+  // The keys of this connection alone; nullopt without
+  // EstablishConfig::derives_keys.
   std::optional<FrameKeys> keys;
 };
 

@@ -130,6 +130,15 @@ void Dispatch(Turn& turn, const EventBody& body) {
   std::visit(WorkerVisitor{turn, *worker}, body);
 }
 
+// Schedules jobs and acts on deadlines until neither asks for the other.
+void CatchUp(Turn& turn) {
+  do {
+    if (turn.state.is_shutting_down) return;
+    while (turn.state.must_schedule) Schedule(turn);
+    ActOnDeadlines(turn);
+  } while (turn.state.must_schedule);
+}
+
 }  // namespace
 
 struct CoordinatorCore::Impl {
@@ -186,12 +195,10 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   }
   AwaitFirstWorker(turn);
   Dispatch(turn, event.body);
-  if (!impl_->state.is_shutting_down) ActOnDeadlines(turn);
+  CatchUp(turn);
   while (const std::optional<EventBody> kept = TakeKept(turn)) {
     Dispatch(turn, *kept);
-  }
-  while (impl_->state.must_schedule && !impl_->state.is_shutting_down) {
-    Schedule(turn);
+    CatchUp(turn);
   }
   impl_->next_deadline = EarliestDeadline(impl_->state);
   return actions;

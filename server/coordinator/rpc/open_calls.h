@@ -34,7 +34,8 @@ class OpenCalls {
     std::function<void(const absl::Status& status)> end;
     // Breaks its connection; as `end`.
     std::function<void()> cut;
-    // What the caller needs besides the right to the method; empty: nothing. As `end`.
+    // Says whether the caller has what it needs besides the right to the method; empty:
+    // it needs nothing else. Called as `end` is.
     std::function<absl::Status(const Identity& caller)> check;
   };
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/account/incident.h"
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -135,10 +135,11 @@ class Explainer {
           AndServers(job_.sharding.servers), ", more than there are");
       return;
     }
-    result_.reasons.push_back(absl::StrCat(
-        "it needs at least ", job_.min_workers, " workers",
-        AndServers(job_.sharding.servers), "; ",
-        IdleCount(state_, job_, Hosts::kAll), " are idle and left for it"));
+    result_.reasons.push_back(
+        absl::StrCat("it needs at least ", job_.min_workers, " workers",
+                     AndServers(job_.sharding.servers), "; ",
+                     IdlePool(state_, job_).Count(Hosts::kAll),
+                     " are idle and left for it"));
     if (job_.is_reserving) {
       result_.reasons.push_back(
           "workers that become idle are kept for it, since others have begun "
@@ -170,8 +171,9 @@ class Explainer {
     }
     const int held = AliveCount(job_, v1::ROLE_WORKER);
     // As Reform and TryGather count.
-    const Hosts hosts = HostsFor(state_, job_, job_.min_workers - held);
-    const int have = held + IdleCount(state_, job_, hosts);
+    const IdlePool idle(state_, job_);
+    const Hosts hosts = idle.HostsFor(job_.min_workers - held);
+    const int have = held + idle.Count(hosts);
     AddLeftOut(hosts, v1::ROLE_WORKER);
     const int missing_servers = MissingServers();
     if (have < job_.min_workers) {
@@ -334,11 +336,9 @@ class Explainer {
     const int needed = IsNew(job_) ? job_.sharding.servers
                                    : std::min(job_.sharding.servers, 1);
     const int held = AliveCount(job_, v1::ROLE_PARAMETER_SERVER);
-    const Hosts hosts =
-        HostsFor(state_, job_, needed - held, v1::ROLE_PARAMETER_SERVER);
-    const int missing =
-        needed - held -
-        IdleCount(state_, job_, hosts, v1::ROLE_PARAMETER_SERVER);
+    const IdlePool idle(state_, job_, v1::ROLE_PARAMETER_SERVER);
+    const Hosts hosts = idle.HostsFor(needed - held);
+    const int missing = needed - held - idle.Count(hosts);
     if (missing > 0) AddLeftOut(hosts, v1::ROLE_PARAMETER_SERVER);
     return std::max(missing, 0);
   }

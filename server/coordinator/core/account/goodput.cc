@@ -56,7 +56,9 @@ void StartAccounting(State& state, MonotonicTime now) {
 
 void AccountTime(State& state, MonotonicTime now) {
   state.now = now;
-  for (Job* const job : state.ActiveJobs()) Account(*job, now);
+  for (const int64_t number : state.active_jobs) {
+    Account(state.jobs.at(number), now);
+  }
 }
 
 void Account(Job& job, MonotonicTime now) {

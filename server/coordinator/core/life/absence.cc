@@ -10,7 +10,6 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 
@@ -339,7 +338,7 @@ void OnKeptHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   }
   absent->answer = std::move(answer);
   turn.Touch(job);
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 void NoteKeeperGone(Turn& turn, const Worker& gone, v1::EvidenceKind kind) {

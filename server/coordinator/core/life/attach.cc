@@ -13,7 +13,6 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -222,7 +221,7 @@ void Join(Turn& turn, const HelloReceived& hello) {
             absl::StrCat("worker ", added.name, " joined from host ",
                          added.host, ", pid ", added.pid));
   ContinueRebuilding(turn);
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 void AttachAgain(Turn& turn, const HelloReceived& hello) {
@@ -255,7 +254,6 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
       ReleaseStray(turn, worker, hello.generation);
     }
     ContinueRebuilding(turn);
-    Schedule(turn);
     return;
   }
   RejoinJob(turn, *turn.state.JobOf(worker), worker, *member, hello);

@@ -15,7 +15,6 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/probing.h"
-#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -453,7 +452,7 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
 
 void OnLinkCheck(Turn& turn, Job& job) {
   job.link_check = job.links.NextExpiry(turn.now);
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 }  // namespace ringmaster::coordinator

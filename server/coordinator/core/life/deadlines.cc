@@ -14,7 +14,6 @@
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/rehearsal.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/formed.h"
 
@@ -49,7 +48,7 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   if (is_due(&Job::stop_deadline)) OnStopDeadline(turn, job);
   if (is_due(&Job::pause_deadline)) OnPauseDeadline(turn, job);
   if (is_due(&Job::link_check)) OnLinkCheck(turn, job);
-  if (is_due(&Job::gang_deadline)) Schedule(turn);
+  if (is_due(&Job::gang_deadline)) turn.ScheduleSoon();
   if (is_due(&Job::rehearsal_deadline)) OnRehearsalDeadline(turn, job);
   if (is_due(&Job::growth_deadline)) OnGrowthDeadline(turn, job);
   if (ProgressDeadline(job) <= turn.now) OnProgressDeadline(turn, job);

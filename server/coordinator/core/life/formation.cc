@@ -26,6 +26,7 @@
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/cost_agreement.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -335,14 +336,14 @@ void TryGather(Turn& turn, Job& job) {
     return;
   }
   const int servers = job.sharding.servers;
-  const Hosts hosts = HostsFor(turn.state, job, job.min_workers);
-  const Hosts server_hosts =
-      HostsFor(turn.state, job, servers, v1::ROLE_PARAMETER_SERVER);
-  const int idle_count = IdleCount(turn.state, job, hosts);
-  const int idle_servers =
-      IdleCount(turn.state, job, server_hosts, v1::ROLE_PARAMETER_SERVER);
+  const IdlePool idle(turn.state, job);
+  const IdlePool idle_ps(turn.state, job, v1::ROLE_PARAMETER_SERVER);
+  const Hosts hosts = idle.HostsFor(job.min_workers);
+  const Hosts server_hosts = idle_ps.HostsFor(servers);
+  const int idle_count = idle.Count(hosts);
+  const int idle_servers = idle_ps.Count(server_hosts);
   MonotonicTime gang_time =
-      GangTime(job, idle_count, LastIdleJoin(turn.state, job, hosts), turn.now);
+      GangTime(job, idle_count, idle.LastJoin(hosts), turn.now);
   if (idle_count < job.max_workers) {
     gang_time = std::max(gang_time, turn.state.gather_not_before);
   }
@@ -353,12 +354,11 @@ void TryGather(Turn& turn, Job& job) {
     return;
   }
   Formation formation;
-  formation.workers = PackedIdleWorkers(turn.state, job, hosts);
+  formation.workers = idle.Packed(hosts);
   if (idle_count > job.max_workers) {
     formation.workers.resize(job.max_workers);
   }
-  const std::vector<const Worker*> all_servers = PackedIdleWorkers(
-      turn.state, job, server_hosts, v1::ROLE_PARAMETER_SERVER);
+  const std::vector<const Worker*> all_servers = idle_ps.Packed(server_hosts);
   formation.workers.insert(formation.workers.end(), all_servers.begin(),
                            all_servers.begin() + servers);
   FormGeneration(turn, job, formation);
@@ -399,7 +399,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
     }
   }
   // It may have claimed more than it took.
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
   turn.Touch(job);
   std::vector<int64_t> since;
   for (const Member& member : job.members) since.push_back(member.since);
@@ -420,7 +420,7 @@ void AbandonFormation(Turn& turn, Job& job) {
   job.generation = job.first_generation = 0;
   job.state = v1::JOB_STATE_GATHERING;
   turn.Touch(job);
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
 }
 
 void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {

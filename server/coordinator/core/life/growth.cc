@@ -14,7 +14,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/scheduler.h"
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -54,8 +54,7 @@ int RoomIn(const State& state, const Job& job, v1::Role role) {
 // for.
 std::vector<const Worker*> Joining(const State& state, const Job& job,
                                    v1::Role role, Hosts hosts) {
-  std::vector<const Worker*> joining =
-      PackedIdleWorkers(state, job, hosts, role);
+  std::vector<const Worker*> joining = IdlePool(state, job, role).Packed(hosts);
   const auto room = static_cast<size_t>(RoomIn(state, job, role));
   if (joining.size() > room) joining.resize(room);
   return joining;
@@ -72,7 +71,7 @@ std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
         return worker->rehearsal.has_value() && !worker->rehearsal->is_ready;
       });
   if (joining.empty() || is_waiting) return std::nullopt;
-  return LastIdleJoin(state, job, Hosts::kSound, role);
+  return IdlePool(state, job, role).LastJoin(Hosts::kSound);
 }
 
 // Returns true if it may pause at some time in its present generation.

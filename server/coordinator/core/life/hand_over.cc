@@ -31,8 +31,7 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
 // that may join.
 bool CanBeRelieved(const State& state, const Job& job) {
   const v1::Role role = HolderRole(job);
-  return StayingCount(state, job, role) > 0 ||
-         IdleCount(state, job, HostsToJoinFrom(state, job, role), role) > 0;
+  return StayingCount(state, job, role) > 0 || IdleToJoin(state, job, role) > 0;
 }
 
 // Returns true if the members that take over from the `needed` leavers can
@@ -180,8 +179,12 @@ std::string LeaveText(const State& state, const Job& job) {
 }
 
 Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
-  return HostsFor(state, job,
-                  LeastCount(job, role) - StayingCount(state, job, role), role);
+  return IdlePool(state, job, role)
+      .HostsFor(LeastCount(job, role) - StayingCount(state, job, role));
+}
+
+int IdleToJoin(const State& state, const Job& job, v1::Role role) {
+  return IdlePool(state, job, role).Count(HostsToJoinFrom(state, job, role));
 }
 
 LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {

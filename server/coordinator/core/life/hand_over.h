@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -54,6 +54,8 @@ namespace ringmaster::coordinator {
 // quarantined hosts join while the state can still be handed over.
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
                                     v1::Role role);
+// Returns how many there are.
+[[nodiscard]] int IdleToJoin(const State& state, const Job& job, v1::Role role);
 
 // "worker c", "workers c, d"; hundreds are cut short.
 [[nodiscard]] std::string NamesText(v1::Role role,

@@ -12,7 +12,6 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rehearsal.h"
-#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -32,7 +31,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
   turn.state.active_jobs.erase(job.number);
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
   if (job.state == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);
   turn.Touch(job);
 }
@@ -105,7 +104,6 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
                 ? &*job->verdict
                 : nullptr);
   PruneEndedJobs(turn.state, turn.config.max_ended_jobs);
-  Schedule(turn);
 }
 
 void OnEndNotDurable(Turn& turn, Job& job) {
@@ -117,7 +115,7 @@ void OnEndNotDurable(Turn& turn, Job& job) {
 }
 
 void ReturnToPool(Turn& turn, Worker& worker) {
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
   if (worker.state == v1::WORKER_STATE_ASSIGNED) {
     worker.state = v1::WORKER_STATE_IDLE;
   }

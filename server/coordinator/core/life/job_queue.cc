@@ -17,7 +17,6 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/limit_reached.h"
 
@@ -255,7 +254,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
   for (RequestToken request : waiting) {
     turn.Reply(request, absl::OkStatus(), record.id);
   }
-  Schedule(turn);
+  turn.ScheduleSoon();
   Audit(turn, {.caller = record.caller,
                .action = "submit",
                .object = record.id,

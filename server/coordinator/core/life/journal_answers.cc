@@ -11,7 +11,6 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/rebuild.h"
-#include "server/coordinator/core/life/scheduler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -107,7 +106,7 @@ void OnJournalWorks(Turn& turn) {
     if (!std::exchange(job->waits_for_journal, false)) continue;
     ResolveHalt(turn, *job);
   }
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 }  // namespace ringmaster::coordinator

@@ -18,7 +18,6 @@
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/silence.h"
 
 namespace ringmaster::coordinator {
@@ -54,7 +53,7 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
     NoteLossInRehearsal(turn, *turn.state.FindJob(gone.rehearsal->job_id), gone,
                         evidence, text);
   }
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 void Close(Turn& turn, SessionId session, absl::Status status,
@@ -333,7 +332,7 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
         absl::StrCat("worker ", worker.name,
                      " leaves at the next step boundary: ", leaving.reason));
-    Schedule(turn);
+    turn.ScheduleSoon();
     return;
   }
   std::string why = leaving.reason;
@@ -370,7 +369,7 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   turn.Touch();
   turn.Do(SendDrain{worker->session, drain.reason});
   turn.Reply(drain.request, absl::OkStatus(), "");
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/core/life/scheduler.h"
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -208,7 +207,7 @@ void OnQuarantineCheck(Turn& turn) {
   }
   SetCheck(turn.state);
   turn.Touch();
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 void BeginQuarantines(Turn& turn) {

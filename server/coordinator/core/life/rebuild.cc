@@ -150,7 +150,7 @@ void GiveUp(Turn& turn, const Rebuilding& rebuilding) {
   ReleaseReporters(turn, rebuilding, /*kept=*/"",
                    absl::StrCat("job ", id, " has ended"));
   turn.state.rebuildings.erase(id);
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
   // If the job is stopping, no member is left to stop.
   Job* const job = turn.state.FindJob(id);
   if (job == nullptr || job->state != v1::JOB_STATE_QUEUED ||

@@ -21,7 +21,6 @@
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -304,7 +303,7 @@ void BeginRecovered(Turn& turn) {
   // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
   for (Job* const job : turn.state.ActiveJobs()) BeginRecovered(turn, *job);
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 }  // namespace ringmaster::coordinator

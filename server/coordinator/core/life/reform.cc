@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/scheduler.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -344,7 +345,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                           ? static_cast<int>(members.size())
                           : StayingCount(turn.state, job, wanted.role);
   std::vector<const Worker*> joining =
-      PackedIdleWorkers(turn.state, job, wanted.hosts, wanted.role);
+      IdlePool(turn.state, job, wanted.role).Packed(wanted.hosts);
   joining.resize(std::min(
       joining.size(), static_cast<size_t>(std::max(0, wanted.most - counted))));
   return OrderRanks(
@@ -378,12 +379,9 @@ bool IsEnoughNow(Turn& turn, Job& job, const ResumePoint& point) {
   // A worker that leaves trains until then.
   const Present present = {
       AliveCount(job, v1::ROLE_WORKER) +
-          IdleCount(turn.state, job,
-                    HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER)),
+          IdleToJoin(turn.state, job, v1::ROLE_WORKER),
       StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
-          IdleCount(turn.state, job,
-                    HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER),
-                    v1::ROLE_PARAMETER_SERVER)};
+          IdleToJoin(turn.state, job, v1::ROLE_PARAMETER_SERVER)};
   if (IsEnough(job, point, present)) return true;
   if (!FailIfTriedEverywhere(turn, job)) {
     WaitForWorkers(turn, job, point, present);

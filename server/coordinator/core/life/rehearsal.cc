@@ -82,7 +82,7 @@ void LetGo(Turn& turn, Worker& worker, std::string why) {
                       .state = v1::JOB_STATE_RUNNING,
                       .message = std::move(why)});
   worker.rehearsal.reset();
-  turn.state.must_schedule = true;
+  turn.ScheduleSoon();
   turn.Touch();
 }
 

@@ -12,7 +12,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -55,7 +55,7 @@ void BeginGathering(Turn& turn, Job& job) {
 int UnclaimedCount(const State& state) {
   Job last;
   last.number = std::numeric_limits<int64_t>::max();
-  return IdleCount(state, last, Hosts::kAll);
+  return IdlePool(state, last).Count(Hosts::kAll);
 }
 
 // `job` is the first that lacks workers; the one before is so no longer.

@@ -19,7 +19,9 @@
 namespace ringmaster::coordinator {
 
 // Lets jobs that wait go on, queued ones begin, and those that train grow, as
-// far as there are workers. Called whenever that may have changed.
+// far as there are workers. Called once an event or deadlines have been handled that
+// may have changed that (Turn::ScheduleSoon): many workers that go at once cost one
+// look.
 void Schedule(Turn& turn);
 
 // Returns as many workers as `job` may have now: those that it takes at most; or,

@@ -14,7 +14,6 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
-#include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
@@ -201,7 +200,7 @@ void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
   turn.state.rebuildings.erase(job.id);
   LoseMissing(turn, job, missing, since);
   // Workers may have asked to join or leave before.
-  Schedule(turn);
+  turn.ScheduleSoon();
 }
 
 }  // namespace ringmaster::coordinator

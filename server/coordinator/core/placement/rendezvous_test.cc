@@ -54,55 +54,6 @@ TEST(RendezvousTest, GangTimeIsNowWithMaxLaterWithMinNeverBelow) {
   EXPECT_EQ(GangTime(job, 2, join, now), now + absl::Seconds(1));
 }
 
-TEST(RendezvousTest, OnlyConnectedIdleWorkersAreAvailable) {
-  State state;
-  const Job job;
-  const auto add = [&](const std::string& name) -> Worker& {
-    Worker& worker = state.workers[name];
-    worker.name = name;
-    worker.session = state.workers.size();
-    return worker;
-  };
-  add("idle");
-  add("detached").session = 0;
-  add("draining").state = v1::WORKER_STATE_DRAINING;
-  add("assigned").state = v1::WORKER_STATE_ASSIGNED;
-  add("server").role = v1::ROLE_PARAMETER_SERVER;
-  EXPECT_EQ(IdleCount(state, job, Hosts::kSound), 1);
-  ASSERT_EQ(PackedIdleWorkers(state, job, Hosts::kSound).size(), 1u);
-  EXPECT_EQ(PackedIdleWorkers(state, job, Hosts::kSound)[0]->name, "idle");
-}
-
-TEST(RendezvousTest, QuarantinedHostsAreTakenOnlyWhereWorkersWouldLack) {
-  State state;
-  const Job job;
-  for (const std::string name : {"a", "b", "c"}) {
-    Worker& worker = state.workers[name];
-    worker.name = name;
-    worker.host_key = "h-" + name;
-    worker.session = state.workers.size();
-    worker.joined_at = MonotonicTime::FromNanos(name[0]);
-  }
-  EXPECT_EQ(HostsFor(state, job, 3), Hosts::kReady);
-  HostQuarantine quarantine;
-  quarantine.host_key = "h-c";
-  state.quarantines.push_back(quarantine);
-  EXPECT_EQ(HostsFor(state, job, 2), Hosts::kReady);
-  EXPECT_EQ(HostsFor(state, job, 3), Hosts::kAll);
-  EXPECT_EQ(IdleCount(state, job, Hosts::kSound), 2);
-  EXPECT_EQ(IdleCount(state, job, Hosts::kAll), 3);
-  EXPECT_EQ(LastIdleJoin(state, job, Hosts::kSound),
-            MonotonicTime::FromNanos('b'));
-  EXPECT_EQ(LastIdleJoin(state, job, Hosts::kAll),
-            MonotonicTime::FromNanos('c'));
-  // One that still prepares to join comes before those, one that is unfit never.
-  state.workers["b"].rehearsal = Rehearsal{7, false, MonotonicTime()};
-  EXPECT_EQ(HostsFor(state, job, 1), Hosts::kReady);
-  EXPECT_EQ(HostsFor(state, job, 2), Hosts::kSound);
-  state.quarantines.front().is_unfit = true;
-  EXPECT_EQ(IdleCount(state, job, Hosts::kAll), 2);
-}
-
 // "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none.
 std::vector<Worker> WorkersOf(const std::vector<std::string>& texts) {
   std::vector<Worker> workers;

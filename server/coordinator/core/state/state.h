@@ -555,8 +555,7 @@ struct State {
   // The first job that lacks workers to begin, and could begin if no other job
   // had any; 0: there is none. Kept by scheduler.h.
   int64_t first_lacking = 0;
-  // Workers have become free, or a job that was to have some has gone: jobs are
-  // scheduled before the present event is done with.
+  // Set by Turn::ScheduleSoon.
   bool must_schedule = false;
   // The jobs that are being rebuilt, by id; they are not active, and no other
   // job begins meanwhile.

@@ -53,6 +53,10 @@ struct Turn {
   void Touch() { ++state.revision; }
   void Touch(Job& job) { job.revision = ++state.revision; }
 
+  // Idle workers, or the jobs that are to have them, have changed: jobs are
+  // scheduled once the present event has been handled (scheduler.h).
+  void ScheduleSoon() { state.must_schedule = true; }
+
   // Hands `record` to the journal; `waiting` are answered once the journal has
   // answered. While the journal fails, sets the record aside and answers them
   // with that error.

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/life/formation.h"
-#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/testing/random_cluster.h"
 
 namespace ringmaster::coordinator {
@@ -268,7 +268,7 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
         is_member && IsForming(job) &&
         job.members[static_cast<size_t>(worker.rank)].since == job.generation;
     const std::vector<const Worker*> idle =
-        PackedIdleWorkers(state, job, Hosts::kAll, worker.role);
+        IdlePool(state, job, worker.role).Packed(Hosts::kAll);
     const bool is_free =
         std::find(idle.begin(), idle.end(), &worker) != idle.end();
     const bool could_join = had_room && (has_joined || is_free) &&

@@ -1,0 +1,209 @@
+#include "server/coordinator/core/placement/idle_pool.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "server/coordinator/core/placement/rendezvous.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The fewest and the most of that role that a job begins with.
+int LeastOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.min_workers : job.sharding.servers;
+}
+int MostOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+}
+
+// The classes of IsBefore.
+enum class Claim { kToGoOn, kToBegin, kReserved, kNone };
+
+Claim ClaimOf(const Job& job) {
+  switch (job.state) {
+    case v1::JOB_STATE_HALTING:
+      return Claim::kToGoOn;
+    case v1::JOB_STATE_GATHERING:
+      return IsNew(job) ? Claim::kToBegin : Claim::kToGoOn;
+    case v1::JOB_STATE_QUEUED:
+      return Claim::kReserved;
+    default:
+      return Claim::kNone;
+  }
+}
+
+// The jobs that come before `job` and may claim workers, in order.
+std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
+  std::vector<const Job*> claimants;
+  const auto add = [&](const Job& other) {
+    if (ClaimOf(other) != Claim::kNone && IsBefore(other, job)) {
+      claimants.push_back(&other);
+    }
+  };
+  for (const int64_t number : state.active_jobs) add(state.jobs.at(number));
+  if (const auto it = state.jobs.find(state.first_lacking);
+      it != state.jobs.end() && it->second.state == v1::JOB_STATE_QUEUED) {
+    add(it->second);
+  }
+  std::sort(claimants.begin(), claimants.end(),
+            [](const Job* a, const Job* b) { return IsBefore(*a, *b); });
+  return claimants;
+}
+
+}  // namespace
+
+bool IsIdle(const Worker& worker) {
+  // A worker that keeps steps is free once it has said which.
+  return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0 &&
+         (worker.keeps_steps_of.empty() || worker.phase == v1::PHASE_HALTED);
+}
+
+bool IsOfAnother(const Job& job, const Worker& worker) {
+  const bool keeps_others =
+      !worker.keeps_steps_of.empty() && worker.keeps_steps_of != job.id;
+  return keeps_others ||
+         (worker.rehearsal.has_value() && worker.rehearsal->job_id != job.id);
+}
+
+bool IsBefore(const Job& a, const Job& b) {
+  return std::pair(ClaimOf(a), a.number) < std::pair(ClaimOf(b), b.number);
+}
+
+const Worker* BadLinkOf(const State& state, const Job& job,
+                        const Worker& worker) {
+  for (const std::string_view name :
+       job.links.BadPeersOf(worker.name, state.now)) {
+    const Worker* const peer = state.FindWorker(name);
+    if (peer == nullptr) continue;
+    const bool is_before =
+        IsIdle(*peer) && peer->join_order < worker.join_order;
+    if (peer->job_id == job.id || is_before) return peer;
+  }
+  return nullptr;
+}
+
+IdlePool::IdlePool(const State& state, const Job& job, v1::Role role)
+    : IdlePool(state, job, role, Taken()) {
+  for (const Job* const before : ClaimantsBefore(state, job)) {
+    const IdlePool pool(state, *before, role, taken_);
+    const int claimed = pool.ClaimedBefore(job);
+    if (claimed == 0) continue;
+    const int needed = std::min(claimed, LeastOf(*before, role));
+    std::vector<const Worker*> workers = pool.Packed(pool.HostsFor(needed));
+    if (workers.size() > static_cast<size_t>(claimed)) workers.resize(claimed);
+    taken_.insert(workers.begin(), workers.end());
+  }
+}
+
+IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
+                   Taken taken)
+    : state_(state), job_(job), role_(role), taken_(std::move(taken)) {}
+
+bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
+  if (worker.role != role_ || !IsIdle(worker) || taken_.contains(&worker) ||
+      IsOfAnother(job_, worker)) {
+    return false;
+  }
+  const HostQuarantine* const quarantine =
+      state_.QuarantineOf(job_, worker.host_key);
+  const bool is_taken =
+      quarantine == nullptr || (hosts == Hosts::kAll && !quarantine->is_unfit);
+  const bool prepares =
+      worker.rehearsal.has_value() && !worker.rehearsal->is_ready;
+  if (hosts == Hosts::kReady && prepares) return false;
+  return is_taken && BadLinkOf(state_, job_, worker) == nullptr;
+}
+
+int IdlePool::Count(Hosts hosts) const {
+  return static_cast<int>(std::count_if(
+      state_.workers.begin(), state_.workers.end(),
+      [&](const auto& entry) { return Has(entry.second, hosts); }));
+}
+
+Hosts IdlePool::HostsFor(int needed) const {
+  for (const Hosts hosts : {Hosts::kReady, Hosts::kSound}) {
+    if (Count(hosts) >= needed) return hosts;
+  }
+  return Hosts::kAll;
+}
+
+std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
+  std::vector<const Worker*> idle;
+  std::map<std::string_view, uint64_t> first_join;
+  for (const auto& [name, worker] : state_.workers) {
+    if (!Has(worker, hosts)) continue;
+    idle.push_back(&worker);
+    const auto [it, is_new] =
+        first_join.emplace(worker.host_key, worker.join_order);
+    if (!is_new) it->second = std::min(it->second, worker.join_order);
+  }
+  std::sort(idle.begin(), idle.end(), [&](const Worker* a, const Worker* b) {
+    const uint64_t a_host = first_join.at(a->host_key);
+    const uint64_t b_host = first_join.at(b->host_key);
+    return a_host != b_host ? a_host < b_host : NaturalLess(a->name, b->name);
+  });
+  return idle;
+}
+
+MonotonicTime IdlePool::LastJoin(Hosts hosts) const {
+  MonotonicTime last;
+  for (const auto& [name, worker] : state_.workers) {
+    if (Has(worker, hosts)) last = std::max(last, worker.joined_at);
+  }
+  return last;
+}
+
+// A job that cannot go on yet does not hold up another that can.
+int IdlePool::ClaimedBefore(const Job& viewer) const {
+  const int least = LeastOf(job_, role_);
+  int claimed = job_.is_reserving ? least : 0;
+  switch (ClaimOf(job_)) {
+    case Claim::kToGoOn:
+      if (job_.ending.has_value() || job_.halt_intent != HaltIntent::kReform)
+        return 0;
+      claimed = LeastCount(job_, role_) - AliveCount(job_, role_);
+      if (ClaimOf(viewer) == Claim::kToGoOn && claimed > Count(Hosts::kAll)) {
+        return 0;
+      }
+      break;
+    case Claim::kToBegin:
+      if (Count(Hosts::kAll) >= least) claimed = MostOf(job_, role_);
+      break;
+    case Claim::kReserved:
+      break;
+    case Claim::kNone:
+      return 0;
+  }
+  return std::max(0, claimed);
+}
+
+bool CanBegin(const State& state, const Job& job) {
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    const int least = LeastOf(job, role);
+    if (least > 0 && IdlePool(state, job, role).Count(Hosts::kAll) < least) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool CouldBegin(const State& state, const Job& job) {
+  const auto count = [&](v1::Role role) {
+    return std::count_if(
+        state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+          const Worker& worker = entry.second;
+          const HostQuarantine* const quarantine =
+              state.QuarantineOf(job, worker.host_key);
+          return worker.role == role && worker.session != 0 &&
+                 worker.state != v1::WORKER_STATE_DRAINING &&
+                 (quarantine == nullptr || !quarantine->is_unfit);
+        });
+  };
+  return count(v1::ROLE_WORKER) >= job.min_workers &&
+         count(v1::ROLE_PARAMETER_SERVER) >= job.sharding.servers;
+}
+
+}  // namespace ringmaster::coordinator

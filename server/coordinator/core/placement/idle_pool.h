@@ -1,0 +1,87 @@
+// The idle workers that a job may take, and which of them other jobs are to have.
+//
+// Pure functions of their arguments.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_IDLE_POOL_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_IDLE_POOL_H_
+
+#include <set>
+#include <vector>
+
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/state/state.h"
+
+namespace ringmaster::coordinator {
+
+// The idle workers that a job takes: those on hosts that are not quarantined for
+// it, without those that still prepare to join it (rehearsal.h) or with them; or
+// all on hosts that are not unfit for it.
+enum class Hosts { kReady, kSound, kAll };
+
+// Returns true if it has a session and no job, and its trainer has halted.
+[[nodiscard]] bool IsIdle(const Worker& worker);
+
+// Returns a member of `job`, or an idle worker that joined earlier, whose link
+// with `worker` was broken lately in `job` (LinkFaults); null if there is none.
+[[nodiscard]] const Worker* BadLinkOf(const State& state, const Job& job,
+                                      const Worker& worker);
+
+// Returns true if `worker`, which is idle, prepares to join another job than
+// `job`, or keeps the steps of another.
+[[nodiscard]] bool IsOfAnother(const Job& job, const Worker& worker);
+
+// An idle worker goes to the jobs in this order, within each in that of their
+// submission:
+//   jobs whose members have halted, as many as they lack to train again
+//   jobs that gather and have enough, up to as many as they take
+//   a job for which workers are kept (Job::is_reserving), as many as it needs
+//   jobs that train and may grow
+[[nodiscard]] bool IsBefore(const Job& a, const Job& b);
+
+// The idle workers of one role, those that train or parameter servers, that jobs
+// before `job` leave for it. Of two idle workers with a bad link between them only
+// the one that joined first counts, and none whose link with a member of the job is
+// bad (BadLinkOf). Lasts as long as the state stays as it is.
+class IdlePool {
+ public:
+  IdlePool(const State& state, const Job& job, v1::Role role = v1::ROLE_WORKER);
+
+  // The first of kReady, kSound and kAll that has `needed` idle workers; else
+  // kAll.
+  [[nodiscard]] Hosts HostsFor(int needed) const;
+  [[nodiscard]] int Count(Hosts hosts) const;
+  // Returns those workers in the order of their future ranks: hosts in the order
+  // of their first idle worker's join, workers by name within a host.
+  [[nodiscard]] std::vector<const Worker*> Packed(Hosts hosts) const;
+  // Returns when the last of them joined. Workers that have left again do not
+  // count: one that starts and dies over and over would keep a job from
+  // beginning.
+  [[nodiscard]] MonotonicTime LastJoin(Hosts hosts) const;
+
+ private:
+  // Workers that jobs before are to have.
+  using Taken = std::set<const Worker*>;
+
+  IdlePool(const State& state, const Job& job, v1::Role role, Taken taken);
+
+  [[nodiscard]] bool Has(const Worker& worker, Hosts hosts) const;
+  // Returns how many of them are the job's own, and not for `viewer`, which comes
+  // later.
+  [[nodiscard]] int ClaimedBefore(const Job& viewer) const;
+
+  const State& state_;
+  const Job& job_;
+  v1::Role role_;
+  Taken taken_;
+};
+
+// Returns true if `job`, which has not begun, could begin now with the fewest
+// workers and all parameter servers that it needs.
+[[nodiscard]] bool CanBegin(const State& state, const Job& job);
+
+// Returns true if the pool would be large enough for that if no other job had
+// workers.
+[[nodiscard]] bool CouldBegin(const State& state, const Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_IDLE_POOL_H_

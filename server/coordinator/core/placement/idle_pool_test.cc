@@ -1,0 +1,131 @@
+#include "server/coordinator/core/placement/idle_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/clock/monotonic_time.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+TEST(IdlePoolTest, OnlyConnectedIdleWorkersAreAvailable) {
+  State state;
+  const Job job;
+  const auto add = [&](const std::string& name) -> Worker& {
+    Worker& worker = state.workers[name];
+    worker.name = name;
+    worker.session = state.workers.size();
+    return worker;
+  };
+  add("idle");
+  add("detached").session = 0;
+  add("draining").state = v1::WORKER_STATE_DRAINING;
+  add("assigned").state = v1::WORKER_STATE_ASSIGNED;
+  add("server").role = v1::ROLE_PARAMETER_SERVER;
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kSound), 1);
+  ASSERT_EQ(IdlePool(state, job).Packed(Hosts::kSound).size(), 1u);
+  EXPECT_EQ(IdlePool(state, job).Packed(Hosts::kSound)[0]->name, "idle");
+}
+
+TEST(IdlePoolTest, QuarantinedHostsAreTakenOnlyWhereWorkersWouldLack) {
+  State state;
+  const Job job;
+  for (const std::string name : {"a", "b", "c"}) {
+    Worker& worker = state.workers[name];
+    worker.name = name;
+    worker.host_key = "h-" + name;
+    worker.session = state.workers.size();
+    worker.joined_at = MonotonicTime::FromNanos(name[0]);
+  }
+  EXPECT_EQ(IdlePool(state, job).HostsFor(3), Hosts::kReady);
+  HostQuarantine quarantine;
+  quarantine.host_key = "h-c";
+  state.quarantines.push_back(quarantine);
+  EXPECT_EQ(IdlePool(state, job).HostsFor(2), Hosts::kReady);
+  EXPECT_EQ(IdlePool(state, job).HostsFor(3), Hosts::kAll);
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kSound), 2);
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 3);
+  EXPECT_EQ(IdlePool(state, job).LastJoin(Hosts::kSound),
+            MonotonicTime::FromNanos('b'));
+  EXPECT_EQ(IdlePool(state, job).LastJoin(Hosts::kAll),
+            MonotonicTime::FromNanos('c'));
+  // One that still prepares to join comes before those, one that is unfit never.
+  state.workers["b"].rehearsal = Rehearsal{7, false, MonotonicTime()};
+  EXPECT_EQ(IdlePool(state, job).HostsFor(1), Hosts::kReady);
+  EXPECT_EQ(IdlePool(state, job).HostsFor(2), Hosts::kSound);
+  state.quarantines.front().is_unfit = true;
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 2);
+}
+
+// `number` in `state`, for `min` to `max` workers.
+Job& Add(State& state, int64_t number, v1::JobState job_state, int min,
+         int max) {
+  Job& job = state.jobs[number];
+  job.number = number;
+  job.id = "j-" + std::to_string(number);
+  job.state = job_state;
+  job.min_workers = min;
+  job.max_workers = max;
+  if (job_state != v1::JOB_STATE_QUEUED) state.active_jobs.insert(number);
+  return job;
+}
+
+void AddIdle(State& state, int count) {
+  for (int i = 0; i < count; ++i) {
+    Worker& worker = state.workers["w" + std::to_string(i)];
+    worker.name = "w" + std::to_string(i);
+    worker.session = state.workers.size();
+    worker.join_order = state.workers.size();
+  }
+}
+
+TEST(IdlePoolTest, AJobThatGathersLeavesWhatItCannotTakeOrUse) {
+  State state;
+  AddIdle(state, 3);
+  const Job& first = Add(state, 1, v1::JOB_STATE_GATHERING, 2, 2);
+  const Job& second = Add(state, 2, v1::JOB_STATE_GATHERING, 1, 9);
+  EXPECT_EQ(IdlePool(state, first).Count(Hosts::kAll), 3);
+  EXPECT_EQ(IdlePool(state, second).Count(Hosts::kAll), 1);
+  state.workers.erase("w2");
+  state.workers.erase("w1");  // too few for the first
+  EXPECT_EQ(IdlePool(state, second).Count(Hosts::kAll), 1);
+  EXPECT_TRUE(CanBegin(state, second));
+}
+
+TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
+  State state;
+  AddIdle(state, 2);
+  Job& large = Add(state, 1, v1::JOB_STATE_QUEUED, 3, 3);
+  const Job& small = Add(state, 2, v1::JOB_STATE_QUEUED, 1, 1);
+  const Job& trains = Add(state, 3, v1::JOB_STATE_RUNNING, 1, 4);
+  state.first_lacking = 1;
+  EXPECT_TRUE(CanBegin(state, small));
+  large.is_reserving = true;
+  EXPECT_FALSE(CanBegin(state, small));
+  EXPECT_EQ(IdlePool(state, trains).Count(Hosts::kAll), 0);
+  EXPECT_EQ(IdlePool(state, large).Count(Hosts::kAll), 2);
+}
+
+TEST(IdlePoolTest, AHaltedJobComesFirstUnlessItCannotGoOnAndAnotherCan) {
+  State state;
+  AddIdle(state, 1);
+  Add(state, 1, v1::JOB_STATE_HALTING, 2, 2);
+  const Job& one_lacks = Add(state, 2, v1::JOB_STATE_HALTING, 1, 1);
+  const Job& queued = Add(state, 3, v1::JOB_STATE_QUEUED, 1, 1);
+  EXPECT_EQ(IdlePool(state, one_lacks).Count(Hosts::kAll), 1);
+  EXPECT_EQ(IdlePool(state, queued).Count(Hosts::kAll), 0);
+}
+
+TEST(IdlePoolTest, AWorkerThatIsAnothersIsNobodyElses) {
+  State state;
+  AddIdle(state, 2);
+  const Job& job = Add(state, 1, v1::JOB_STATE_GATHERING, 1, 2);
+  state.workers["w0"].rehearsal = Rehearsal{7, true, MonotonicTime(), "j-9"};
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 1);
+  state.workers["w1"].keeps_steps_of = "j-9";
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
