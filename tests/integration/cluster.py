@@ -201,7 +201,8 @@ class Cluster:
         return bin_dir
 
     def query(self, *args):
-        result = self.ringctl("-o", "json", *args)
+        """The answer as JSON; it has PATIENCE to come, since a loaded test machine is not a fault."""
+        result = self.ringctl("-o", "json", f"--timeout={PATIENCE:.0f}s", *args, timeout=2 * PATIENCE)
         if result.returncode != 0:
             raise AssertionError(f"ringctl {args} exited with {result.returncode}: {result.stderr}")
         return json.loads(result.stdout)

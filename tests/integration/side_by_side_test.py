@@ -8,7 +8,8 @@ from tests import report
 from tests.integration.cluster import Cluster, generation_of, pids_of, step_of, synthetic_job
 
 ENDLESS = 10_000_000
-STEPS = 300
+# Some seconds: it is still training when the test has looked at the others.
+STEPS = 3000
 
 
 def workers_of(job):
