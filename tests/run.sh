@@ -13,12 +13,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 
 # The targets of the sanitizers in the short form, chosen so that everything ends within an hour on 2 cores from nothing: tests
 # that link no gRPC (no_tsan marks those that do), for its headers make most of the time that an instrumented build takes.
-# AddressSanitizer sees what comes from outside (frames, files, journals) and the kernels; the rest is left to --full.
+# ThreadSanitizer sees what threads share among hosts (collectives, servers, checkpoints), AddressSanitizer what comes from
+# outside (frames, files) and the kernels; the rest is left to --full.
 SHORT_TSAN=(--test_tag_filters=threads,-no_tsan,-gpu --build_tag_filters=threads,-no_tsan,-gpu //common/...
-  //worker/parameter_server/... //worker/agent/core/... //worker/checkpoint/... //worker/collective/... //worker/data/...
-  //worker/train/...)
+  //worker/parameter_server/... //worker/checkpoint/... //worker/collective/...)
 SHORT_ASAN=(--test_tag_filters=-no_asan,-no_tsan,-gpu --build_tag_filters=-no_asan,-no_tsan,-gpu //common/...
-  //server/coordinator/journal/... //worker/checkpoint/... //worker/collective/... //worker/data/... //worker/nn/...)
+  //worker/checkpoint/... //worker/collective/... //worker/data/... //worker/nn/...)
+
+# A sanitizer of the short form does not begin later than this, in seconds, so that a slow machine ends within 90 minutes, too.
+LATEST_TSAN=3600 LATEST_ASAN=4200
+
+# More failures than this among tests of real processes are not a loaded machine's.
+MOST_AGAIN=5
 
 FULL=
 case ${1:-} in
@@ -50,7 +56,40 @@ stage() {
   rm -f "$events"
   run_child "$log" ringmaster_bazel test --keep_going --build_event_json_file="$events" \
     --profile="$LOG_DIR/$name.profile.gz" --experimental_profile_include_primary_output "$@" || status=$?
+  # 3: built, but some failed.
+  if ((status == 3)); then
+    again_alone "$name" "$log" "$events" "$@"
+    status=$?
+  fi
   count "$name" "$log" "$events" "$status" $((SECONDS - started))
+}
+
+# again_alone NAME LOG EVENTS BAZEL_ARGS...: a few tests with real processes, which have limits of time, failed beside compilers
+# and other tests, on a machine that may be loaded by others, too. They are run again, one by one, and what they do then counts; a
+# line names each, with what had failed. Returns 0 if nothing has failed then.
+again_alone() {
+  local name=$1 log=$2 events=$3 again=$LOG_DIR/$1.again.log status=0 argument
+  shift 3
+  local -a all tests options
+  mapfile -t all < <(python3 "$ROOT/tests/count_cases.py" "$events" | sed -n 's/^  FAILED  \([^ ]*\) .*/\1/p' | sort -u)
+  mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep '^//tests/integration:')
+  ((${#tests[@]} > 0 && ${#tests[@]} <= MOST_AGAIN)) || return 3
+  python3 "$ROOT/tests/count_cases.py" "$events" | grep '^  FAILED  //tests/integration:' | sed "s/^  FAILED /== $name: run again, alone:/"
+  grep -m 20 -E '^(AssertionError|[A-Za-z.]*Error:)' "$log" | sed 's/^/  /' | cut -c 1-300
+  for argument in "$@"; do [[ $argument == -* ]] && options+=("$argument"); done
+  run_child "$again" ringmaster_bazel test --keep_going --local_test_jobs=1 --build_event_json_file="$events.again" \
+    "${options[@]}" "${tests[@]}" || status=$?
+  cat "$events.again" >>"$events"
+  ((status != 0 || ${#all[@]} == ${#tests[@]})) || status=3
+  return $status
+}
+
+# not_later SECONDS NAME: false, with a line and a skip, if it is later than that.
+not_later() {
+  ((SECONDS > $1)) || return 0
+  SKIPPED=$((SKIPPED + 1))
+  say "$2: not run, since the stages before it took $((SECONDS / 60)) minutes"
+  return 1
 }
 
 count() {
@@ -142,7 +181,7 @@ if [[ -n $FULL ]]; then
   releases
   tidy
 else
-  stage tsan --config=tsan "${SHORT_TSAN[@]}"
-  stage asan --config=asan "${SHORT_ASAN[@]}"
+  not_later $LATEST_TSAN tsan && stage tsan --config=tsan "${SHORT_TSAN[@]}"
+  not_later $LATEST_ASAN asan && stage asan --config=asan "${SHORT_ASAN[@]}"
 fi
 exit 0
