@@ -53,6 +53,7 @@ enum class EventKind : uint8_t {
   kWorkerStart,
   kCoordinatorStart,
   kTwinEnd,
+  kDrainEnd,     // an operator lifts the drain of worker `slot`
   kOutOfMemory,  // the kernel kills process `version` of worker `slot`
   kSessionHeal,  // the link to worker `slot` may be whole again
   kSessionDead,  // keepalive has given connections of the link up

@@ -294,7 +294,12 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       cluster_.workers[slot]->trainer().SlowDown(until);
       return;
     case FaultKind::kDrain:
-      cluster_.coordinator.Drain(slot);
+      // By SIGTERM, after which it ends; or by an operator's word.
+      if (fault.directions == 1) {
+        cluster_.workers[slot]->Terminate();
+      } else {
+        cluster_.coordinator.Drain(slot, fault.duration);
+      }
       return;
     case FaultKind::kLiar:
       context_.liar = slot;

@@ -141,13 +141,32 @@ void SimCoordinator::Stall(int64_t until) {
   stalled_until_ = std::max(stalled_until_, until);
 }
 
-void SimCoordinator::Drain(int slot) {
+void SimCoordinator::Drain(int slot, int64_t duration) {
   if (!is_alive()) return;
-  coordinator::DrainRequested drain;
+  coordinator::CordonRequested drain;
   drain.request = 2;
-  drain.worker = WorkerName(slot);
+  drain.target = WorkerName(slot);
+  drain.drains = true;
   drain.reason = "an operator asked";
   Feed(std::move(drain));
+  drained_until_[slot] = context_.now + duration;
+  if (!std::exchange(is_looked_after_[slot], true)) Uncordon(slot);
+}
+
+void SimCoordinator::Uncordon(int slot) {
+  SimEvent again;
+  again.kind = EventKind::kDrainEnd;
+  again.slot = static_cast<int8_t>(slot);
+  context_.At(std::max(drained_until_[slot], context_.now + kSecond), again);
+  if (context_.now < drained_until_[slot] || !is_alive() ||
+      !core_->state().cordons.contains(WorkerName(slot))) {
+    return;
+  }
+  coordinator::CordonRequested lift;
+  lift.request = 2;
+  lift.target = WorkerName(slot);
+  lift.is_lifted = true;
+  Feed(std::move(lift));
 }
 
 // ---- The journal.
@@ -417,10 +436,6 @@ void SimCoordinator::Do(coordinator::SendHalt& action) {
   sessions_.SendDown(
       action.session,
       agent::HaltReceived{action.generation, action.verdict.summary()});
-}
-
-void SimCoordinator::Do(coordinator::SendDrain& action) {
-  sessions_.SendDown(action.session, agent::DrainReceived{action.reason});
 }
 
 void SimCoordinator::Do(coordinator::SendLeaveAdvice& action) {

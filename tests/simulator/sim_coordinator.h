@@ -53,7 +53,11 @@ class SimCoordinator {
   void Stall(int64_t until);
   // The journal fails until then.
   void FailJournal(int64_t until);
-  void Drain(int slot);
+  // An operator drains that worker, and lifts it again after `duration`.
+  void Drain(int slot, int64_t duration);
+  // Lifts a drain whose time is over, and looks again each second: a copy of the
+  // journal may have it again.
+  void Uncordon(int slot);
 
   // Handle the events kToCoordinator, kCoordinatorTimer, kJournalWritten,
   // kJournalAnswer and kJournalWorks.
@@ -97,7 +101,6 @@ class SimCoordinator {
   void Do(coordinator::SendAssignment& action);
   void Do(coordinator::SendStart& action);
   void Do(coordinator::SendHalt& action);
-  void Do(coordinator::SendDrain& action);
   void Do(coordinator::SendLeaveAdvice& action);
   void Do(coordinator::SendProbe& action);
   void Do(coordinator::SendStop& action);
@@ -147,6 +150,9 @@ class SimCoordinator {
   bool IsCountedOn(int slot, uint64_t incarnation) const;
   // By slot: the last one.
   std::array<Lost, kWorkers> lost_ = {};
+  // When each worker's last drain is over, and whether somebody looks after it.
+  std::array<int64_t, kWorkers> drained_until_ = {};
+  std::array<bool, kWorkers> is_looked_after_ = {};
 };
 
 }  // namespace ringmaster::simulator

@@ -184,6 +184,9 @@ void Simulation::Handle(const SimEvent& event) {
     case EventKind::kTwinEnd:
       coordinator_.EndTwin();
       return;
+    case EventKind::kDrainEnd:
+      coordinator_.Uncordon(event.slot);
+      return;
     case EventKind::kSessionHeal:
       sessions_.Heal(event.slot);
       return;

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/pool_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 
 namespace ringmaster::coordinator {
@@ -20,6 +21,7 @@ std::set<std::string> OwnMethods() {
   std::set<std::string> methods;
   for (const auto* const file : {v1::SessionRequest::descriptor()->file(),
                                  v1::SubmitJobRequest::descriptor()->file(),
+                                 v1::CordonRequest::descriptor()->file(),
                                  v1::GetStatusRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor& service = *file->service(i);

@@ -8,6 +8,7 @@
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/deadlines.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
@@ -63,8 +64,8 @@ void RefuseLate(Turn& turn, const EventBody& body) {
     turn.Reply(submit->request, ShuttingDown(), "");
   } else if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
     turn.Reply(cancel->request, ShuttingDown(), "");
-  } else if (const auto* const drain = std::get_if<DrainRequested>(&body)) {
-    turn.Reply(drain->request, ShuttingDown(), "");
+  } else if (const auto* const cordon = std::get_if<CordonRequested>(&body)) {
+    turn.Reply(cordon->request, ShuttingDown(), "");
   }
 }
 
@@ -96,7 +97,7 @@ struct GeneralVisitor {
   void operator()(const SubmitRequested& e) { OnSubmit(turn, e); }
   void operator()(const CancelRequested& e) { OnCancel(turn, e); }
   void operator()(const ChangeMade& e) { Audit(turn, e.entry); }
-  void operator()(const DrainRequested& e) { OnDrain(turn, e); }
+  void operator()(const CordonRequested& e) { OnCordon(turn, e); }
   void operator()(const Persisted& e) { OnPersisted(turn, e); }
   void operator()(const PersistFailed& e) { OnPersistFailed(turn, e); }
   void operator()(const JournalWorks&) { OnJournalWorks(turn); }

@@ -37,6 +37,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                                     "fail",
                                     "restart",
                                     "cancel",
+                                    "cordon",
+                                    "uncordon",
                                     "journal failure",
                                     "generation",
                                     "load",
@@ -61,7 +63,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
        {"quarantine", "checked generation", "unchecked generation",
         "rollback of shards", "relieved", "rehearsal", "not relieved",
         "hand-over", "leave with shards", "spare dropped", "copying generation",
-        "saving generation", "checkpoint of leavers", "probe"}) {
+        "cordoned member", "drained", "saving generation",
+        "checkpoint of leavers", "probe"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -226,6 +226,23 @@ TEST(RetentionTest, AQuarantineStaysUntilItIsOver) {
   EXPECT_THAT(Retained(records, 100), SizeIs(3));
 }
 
+CordonedRecord Cordoned(std::string target, bool is_lifted) {
+  CordonedRecord record;
+  record.target = std::move(target);
+  record.is_lifted = is_lifted;
+  record.time = absl::FromUnixSeconds(1);
+  return record;
+}
+
+TEST(RetentionTest, TheLastCordonOfANameStaysUntilItIsLifted) {
+  const std::vector<JournalRecord> records = {
+      Cordoned("h1", false), Cordoned("h2", false), Cordoned("h1", false),
+      Cordoned("h2", true), Cordoned("h3", true)};
+  const std::vector<JournalRecord> kept = Retained(records, 100);
+  ASSERT_THAT(kept, SizeIs(1));
+  EXPECT_EQ(std::get<CordonedRecord>(kept[0]).target, "h1");
+}
+
 TEST(RetentionTest, AFillerChangesNothingWhereverItStands) {
   const std::vector<JournalRecord> records = {Created(1), Formed(1, 0),
                                               Lost(3, 1, 10), Formed(2, 10)};

@@ -136,7 +136,7 @@ struct Impossible {
 const std::vector<Impossible> kImpossible = {
     {{"QUEUED", "SUCCEEDED", "FAILED", "CANCELLED"},
      {"hello", "beat", "prepared", "halted", "suspicion", "finished", "failed",
-      "leaving", "notice", "probed", "heard", "stream_closed", "drain"},
+      "leaving", "notice", "probed", "heard", "stream_closed", "cordon"},
      "no worker is a member of such a job"},
     {{"IDLE", "DRAINING"},
      {"submit", "cancel", "change", "persisted", "persist_failed",

@@ -184,6 +184,11 @@ class Writer {
     host.set_exit_code(record.exit_code);
     host.set_unfit(record.is_unfit);
   }
+  void operator()(const CordonedRecord& record) {
+    v1::Cordoned& cordoned = *proto_.mutable_cordoned();
+    *cordoned.mutable_cordon() = CordonProto(record);
+    cordoned.set_lifted(record.is_lifted);
+  }
   void operator()(const AuditedRecord& record) {
     *proto_.mutable_audited()->mutable_entry() = AuditEntryProto(record);
   }
@@ -265,6 +270,16 @@ AuditedRecord FromProto(const v1::AuditEntry& entry) {
 
 }  // namespace
 
+v1::Cordon CordonProto(const CordonedRecord& record) {
+  v1::Cordon proto;
+  proto.set_target(record.target);
+  proto.set_drain(record.drains);
+  proto.set_reason(record.reason);
+  proto.set_caller(record.caller.name);
+  *proto.mutable_time() = ringmaster::ToProto(record.time);
+  return proto;
+}
+
 v1::AuditEntry AuditEntryProto(const AuditedRecord& record) {
   v1::AuditEntry entry;
   *entry.mutable_time() = ringmaster::ToProto(record.time);
@@ -312,6 +327,14 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
                                    host.of_job(),
                                    host.exit_code(),
                                    host.unfit()};
+    }
+    case v1::JournalRecord::kCordoned: {
+      const v1::Cordon& cordon = proto.cordoned().cordon();
+      CordonedRecord record{cordon.target(), proto.cordoned().lifted(),
+                            cordon.drain(), cordon.reason(),
+                            ringmaster::FromProto(cordon.time())};
+      record.caller.name = cordon.caller();
+      return record;
     }
     case v1::JournalRecord::kAudited:
       return FromProto(proto.audited().entry());

@@ -15,7 +15,8 @@ namespace ringmaster::coordinator {
 // Invalid UTF-8, which protobuf would refuse to read, is replaced by U+FFFD.
 [[nodiscard]] v1::JournalRecord RecordToProto(const JournalRecord& record);
 
-// The message of an entry of the audit.
+// The messages that users see of a cordon, and of an entry of the audit.
+[[nodiscard]] v1::Cordon CordonProto(const CordonedRecord& record);
 [[nodiscard]] v1::AuditEntry AuditEntryProto(const AuditedRecord& record);
 
 // nullopt if no record is set that this version knows.

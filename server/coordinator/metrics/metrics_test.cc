@@ -31,7 +31,7 @@ constexpr char kStatus[] = R"pb(
     last_beat_age { nanos: 250000000 }
   }
   workers { name: "w1" role: ROLE_WORKER state: WORKER_STATE_ASSIGNED }
-  workers { name: "w2" role: ROLE_WORKER state: WORKER_STATE_IDLE }
+  workers { name: "w2" role: ROLE_WORKER state: WORKER_STATE_IDLE cordon { target: "w2" } }
   workers {
     name: "s0"
     role: ROLE_PARAMETER_SERVER
@@ -114,6 +114,7 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
        R"(ringmaster_workers{role="PARAMETER_SERVER",state="ASSIGNED"} 1)",
        R"(ringmaster_heartbeat_age_seconds{worker="w0"} 0.25)",
        "ringmaster_quarantined_hosts 1",
+       "ringmaster_cordoned_workers 1",
        R"(ringmaster_jobs{state="RUNNING"} 1)",
        R"(ringmaster_jobs{state="QUEUED"} 0)",
        R"(ringmaster_run_info{run="gpt-2",name="gpt",mode="parameter_server"} 1)",

@@ -60,6 +60,12 @@ void AddPool(const v1::Status& status, MetricPage& page) {
       std::count_if(
           status.quarantines().begin(), status.quarantines().end(),
           [](const v1::Quarantine& host) { return host.job_id().empty(); }));
+  page.AddGauge("ringmaster_cordoned_workers",
+                "Workers that no job takes until an operator gives them back.",
+                std::count_if(status.workers().begin(), status.workers().end(),
+                              [](const v1::Worker& worker) {
+                                return worker.has_cordon();
+                              }));
 }
 
 void AddJobCounts(const v1::Status& status, MetricPage& page) {

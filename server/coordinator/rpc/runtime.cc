@@ -309,6 +309,11 @@ absl::Status CoordinatorRuntime::Cancel(CancelRequested request,
   return PostCommand(std::move(request), std::move(reply));
 }
 
+absl::Status CoordinatorRuntime::Cordon(CordonRequested request,
+                                        UserReply reply) {
+  return PostCommand(std::move(request), std::move(reply));
+}
+
 void CoordinatorRuntime::NoteChange(AuditedRecord entry) {
   executor_.PostUrgent([this, entry = std::move(entry)]() mutable {
     if (!is_shut_down_) Feed(ChangeMade{std::move(entry)});

@@ -114,6 +114,8 @@ class CoordinatorRuntime {
   // `request.request` is filled in here.
   [[nodiscard]] absl::Status Submit(SubmitRequested request, UserReply reply);
   [[nodiscard]] absl::Status Cancel(CancelRequested request, UserReply reply);
+  // About no job.
+  [[nodiscard]] absl::Status Cordon(CordonRequested request, UserReply reply);
 
   // `reply` gets NOT_FOUND/JOB_NOT_FOUND without such a job.
   [[nodiscard]] absl::Status GatherTrace(std::string job, int64_t first_step,
@@ -198,7 +200,6 @@ class CoordinatorRuntime {
   void Perform(SendAssignment& action);
   void Perform(SendStart& action);
   void Perform(SendHalt& action);
-  void Perform(SendDrain& action);
   void Perform(SendLeaveAdvice& action);
   void Perform(SendProbe& action);
   void Perform(SendStop& action);

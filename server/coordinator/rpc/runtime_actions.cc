@@ -282,12 +282,6 @@ void CoordinatorRuntime::Perform(SendHalt& action) {
   Send(action.session, std::move(message));
 }
 
-void CoordinatorRuntime::Perform(SendDrain& action) {
-  v1::SessionResponse message;
-  message.mutable_drain()->set_reason(action.reason);
-  Send(action.session, std::move(message));
-}
-
 void CoordinatorRuntime::Perform(SendLeaveAdvice& action) {
   v1::SessionResponse message;
   message.mutable_leave_advice()->set_text(action.text);

@@ -317,7 +317,8 @@ TEST_F(RuntimeTest, ANewcomerOnAnotherHostRehearsesWhatItWouldBeAMemberOf) {
   };
   const FakeWorker members[] = {join("w0", "node-1"), join("w1", "node-1")};
   ASSERT_TRUE(Submit(2, /*most=*/4).ok());
-  clock_.Advance(absl::Seconds(2));  // workers of the one before have had their time
+  clock_.Advance(
+      absl::Seconds(2));  // workers of the one before have had their time
   v1::SessionRequest prepared;
   for (const FakeWorker& member : members) {
     prepared.mutable_prepared()->set_generation(

@@ -31,6 +31,7 @@ struct CoordinatorServer::Impl {
         open_calls(access),
         coordinator_service(runtime, access.get(), *acceptor, open_calls),
         job_service(runtime, access.get(), *refusals, open_calls),
+        pool_service(runtime, access.get()),
         status_service(runtime, open_calls) {}
 
   const std::unique_ptr<Acceptor> acceptor;
@@ -39,6 +40,7 @@ struct CoordinatorServer::Impl {
   OpenCalls open_calls;
   CoordinatorServiceImpl coordinator_service;
   JobServiceImpl job_service;
+  PoolServiceImpl pool_service;
   StatusServiceImpl status_service;
   std::unique_ptr<grpc::Server> server;
   std::atomic<bool> is_serving = false;
@@ -66,6 +68,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   impl->acceptor->AddTo(builder, std::move(credentials));
   builder.RegisterService(&impl->coordinator_service);
   builder.RegisterService(&impl->job_service);
+  builder.RegisterService(&impl->pool_service);
   builder.RegisterService(&impl->status_service);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr)

@@ -10,6 +10,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/queries.h"
@@ -221,6 +222,45 @@ grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(
         return coordinator::ExplainJob(view.state, view.config, view.now,
                                        view.journal_wait, *request);
       });
+}
+
+// ---- PoolService.
+
+grpc::ServerUnaryReactor* PoolServiceImpl::Cordon(
+    grpc::CallbackServerContext* context, const v1::CordonRequest* request,
+    v1::CordonResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  FinishIfRefused(
+      reactor, runtime_.Cordon(
+                   {.target = request->target(),
+                    .drains = request->drain(),
+                    .reason = BoundedUtf8(request->reason(), kMaxText),
+                    .caller = CallerOf(*context, access_)},
+                   [reactor, request, response](const absl::Status& status,
+                                                const CoordinatorView& view,
+                                                const Job*) {
+                     const auto it = view.state.cordons.find(request->target());
+                     // Another call may have lifted it again.
+                     if (status.ok() && it != view.state.cordons.end())
+                       *response->mutable_cordon() = CordonProto(it->second);
+                     reactor->Finish(ToGrpcStatus(status));
+                   }));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* PoolServiceImpl::Uncordon(
+    grpc::CallbackServerContext* context, const v1::UncordonRequest* request,
+    v1::UncordonResponse*) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  FinishIfRefused(
+      reactor, runtime_.Cordon({.target = request->target(),
+                                .is_lifted = true,
+                                .caller = CallerOf(*context, access_)},
+                               [reactor](const absl::Status& status,
+                                         const CoordinatorView&, const Job*) {
+                                 reactor->Finish(ToGrpcStatus(status));
+                               }));
+  return reactor;
 }
 
 // ---- StatusService.

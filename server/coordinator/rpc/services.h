@@ -1,4 +1,4 @@
-// The three gRPC services. Handlers parse and check a request once, ask the
+// The four gRPC services. Handlers parse and check a request once, ask the
 // runtime, and translate what comes back; they decide nothing.
 //
 // Thread-safe; methods are called by gRPC, for callers who were admitted. Each
@@ -12,6 +12,7 @@
 #include "common/rpc/acceptor.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
+#include "ringmaster/v1/pool_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
 #include "server/coordinator/access/access_control.h"
 #include "server/coordinator/rpc/open_calls.h"
@@ -88,6 +89,23 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   const AccessControl* const access_;
   RefusalLog& refusals_;
   OpenCalls& open_calls_;
+};
+
+class PoolServiceImpl final : public v1::PoolService::CallbackService {
+ public:
+  PoolServiceImpl(CoordinatorRuntime& runtime, const AccessControl* access)
+      : runtime_(runtime), access_(access) {}
+
+  grpc::ServerUnaryReactor* Cordon(grpc::CallbackServerContext* context,
+                                   const v1::CordonRequest* request,
+                                   v1::CordonResponse* response) override;
+  grpc::ServerUnaryReactor* Uncordon(grpc::CallbackServerContext* context,
+                                     const v1::UncordonRequest* request,
+                                     v1::UncordonResponse* response) override;
+
+ private:
+  CoordinatorRuntime& runtime_;
+  const AccessControl* const access_;
 };
 
 class StatusServiceImpl final : public v1::StatusService::CallbackService {

@@ -10,6 +10,7 @@
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"
 #include "server/coordinator/core/state/formed.h"
+#include "server/coordinator/journal/record_proto.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -104,7 +105,8 @@ v1::Member MemberProto(const MemberIdentity& member, int world_size,
   return proto;
 }
 
-v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
+v1::Worker WorkerProto(const State& state, const Worker& worker,
+                       MonotonicTime now) {
   v1::Worker proto;
   proto.set_name(worker.name);
   proto.set_state(worker.state);
@@ -126,6 +128,9 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
   proto.set_version(worker.version);
   proto.set_log_file(worker.log_file);
   proto.set_runs_commands(worker.runs_commands);
+  if (const Cordon* const cordon = state.CordonOf(worker)) {
+    *proto.mutable_cordon() = CordonProto(*cordon);
+  }
   return proto;
 }
 
@@ -154,8 +159,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   }
   const bool has_steps =
       !proto.spec().has_bench() && !proto.spec().has_external();
-  if (job.generation > 0 && has_steps)
-    *proto.mutable_figures() = job.figures;
+  if (job.generation > 0 && has_steps) *proto.mutable_figures() = job.figures;
   if (job.resumption.has_value()) *proto.mutable_resumption() = *job.resumption;
   if (job.sample.has_value()) *proto.mutable_sample() = *job.sample;
   proto.set_message(job.message);
@@ -197,11 +201,14 @@ v1::Status StatusProto(const StatusSource& source) {
   coordinator.set_other_coordinator(OtherCoordinatorText(state));
   coordinator.set_requires_encryption(self.requires_encryption);
   for (const auto& [name, worker] : state.workers) {
-    *proto.add_workers() = WorkerProto(worker, source.now);
+    *proto.add_workers() = WorkerProto(state, worker, source.now);
   }
   for (const HostQuarantine& quarantine : state.quarantines) {
     if (!IsInForce(state, quarantine)) continue;
     *proto.add_quarantines() = QuarantineProto(quarantine);
+  }
+  for (const auto& [target, cordon] : state.cordons) {
+    *proto.add_cordons() = CordonProto(cordon);
   }
   const auto is_queued = [](const auto& entry) {
     return entry.second.state == v1::JOB_STATE_QUEUED;

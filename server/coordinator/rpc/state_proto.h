@@ -43,7 +43,8 @@ struct StatusSource {
 [[nodiscard]] v1::Goodput GoodputProto(const State& state, const Job& job);
 [[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,
                                      int world_size, int64_t step);
-[[nodiscard]] v1::Worker WorkerProto(const Worker& worker, MonotonicTime now);
+[[nodiscard]] v1::Worker WorkerProto(const State& state, const Worker& worker,
+                                     MonotonicTime now);
 
 enum class MemberDetail { kAll, kNone };
 // `job` is one of `state`'s. Without its members, only its last incident is

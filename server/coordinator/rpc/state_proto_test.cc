@@ -242,13 +242,33 @@ TEST(StateProtoTest, WorkerShowsTheAgeOfItsLastBeat) {
   worker.name = "w0";
   worker.last_heard = MonotonicTime::FromNanos(1000);
   EXPECT_EQ(
-      FromProto(
-          WorkerProto(worker, MonotonicTime::FromNanos(1500)).last_beat_age()),
+      FromProto(WorkerProto(State(), worker, MonotonicTime::FromNanos(1500))
+                    .last_beat_age()),
       absl::Nanoseconds(500));
   EXPECT_EQ(
-      FromProto(
-          WorkerProto(worker, MonotonicTime::FromNanos(500)).last_beat_age()),
+      FromProto(WorkerProto(State(), worker, MonotonicTime::FromNanos(500))
+                    .last_beat_age()),
       absl::ZeroDuration());
+}
+
+TEST(StateProtoTest, WorkerShowsTheCordonOfItsNameOrItsHost) {
+  State state;
+  Worker worker;
+  worker.name = "w0";
+  worker.host = "h1";
+  EXPECT_FALSE(WorkerProto(state, worker, MonotonicTime()).has_cordon());
+  Cordon& host = state.cordons["h1"];
+  host.target = "h1";
+  host.drains = true;
+  host.reason = "kernel update";
+  host.caller.name = "alice";
+  Cordon& own = state.cordons["w0"];
+  own.target = "w0";
+  const v1::Cordon shown = WorkerProto(state, worker, MonotonicTime()).cordon();
+  EXPECT_EQ(shown.target(), "h1");
+  EXPECT_TRUE(shown.drain());
+  EXPECT_EQ(shown.reason(), "kernel update");
+  EXPECT_EQ(shown.caller(), "alice");
 }
 
 TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {

@@ -16,6 +16,7 @@
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
+#include "ringmaster/v1/pool_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
 #include "server/ctl/client/explain.h"
 
@@ -35,10 +36,12 @@ struct Client::Connection {
       : channel(MakeChannel(options.address, options.credentials,
                             {.has_own_connection = true})),
         jobs(v1::JobService::NewStub(channel)),
+        pool(v1::PoolService::NewStub(channel)),
         status(v1::StatusService::NewStub(channel)) {}
 
   const std::shared_ptr<grpc::Channel> channel;
   const std::unique_ptr<v1::JobService::Stub> jobs;
+  const std::unique_ptr<v1::PoolService::Stub> pool;
   const std::unique_ptr<v1::StatusService::Stub> status;
 };
 
@@ -189,6 +192,20 @@ absl::StatusOr<v1::ListJobsResponse> Client::AllJobs() {
     for (v1::Job& job : *page.mutable_jobs()) *all.add_jobs() = std::move(job);
     if (is_last) return all;
   }
+}
+
+absl::Status Client::Cordon(const v1::CordonRequest& request) {
+  v1::CordonResponse response;
+  return Call(&Connection::pool, &v1::PoolService::Stub::Cordon, request,
+              &response);
+}
+
+absl::Status Client::Uncordon(const std::string& target) {
+  v1::UncordonRequest request;
+  request.set_target(target);
+  v1::UncordonResponse response;
+  return Call(&Connection::pool, &v1::PoolService::Stub::Uncordon, request,
+              &response);
 }
 
 absl::StatusOr<v1::ListAuditResponse> Client::ListAudit(int64_t entries) {

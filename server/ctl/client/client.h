@@ -22,6 +22,7 @@
 #include "ringmaster/v1/event.pb.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/pool_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 
 namespace grpc {
@@ -78,6 +79,9 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
       const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
+  // Takes workers out of use, and gives them back.
+  [[nodiscard]] absl::Status Cordon(const v1::CordonRequest& request);
+  [[nodiscard]] absl::Status Uncordon(const std::string& target);
   // The last changes, newest first; at most `entries`, all of them if that is 0.
   [[nodiscard]] absl::StatusOr<v1::ListAuditResponse> ListAudit(
       int64_t entries);

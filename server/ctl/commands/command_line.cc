@@ -30,6 +30,7 @@
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/completion.h"
+#include "server/ctl/commands/cordon.h"
 #include "server/ctl/commands/describe.h"
 #include "server/ctl/commands/doctor.h"
 #include "server/ctl/commands/events.h"
@@ -68,6 +69,7 @@ struct CommandLine {
   StateCommandOptions state;
   PkiOptions pki;
   AuditOptions audit;
+  CordonOptions cordon;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -93,14 +95,13 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
              .choices = {"table", "wide", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
-  flags.Add(
-      {.name = "coordinator",
-       .unit = "HOST:PORT",
-       .help = absl::StrCat(
-           "Address of the coordinator; ", kDefaultCoordinator,
-           " unless given. local starts its own instead; bench, compare, "
-           "doctor and run do without unless it is given.")},
-      &line.coordinator);
+  flags.Add({.name = "coordinator",
+             .unit = "HOST:PORT",
+             .help = absl::StrCat(
+                 "Address of the coordinator; ", kDefaultCoordinator,
+                 " unless given. local starts its own instead; bench, compare, "
+                 "doctor and run do without unless it is given.")},
+            &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
              .help = "How long a call may take. Watching a job has no limit, "
@@ -240,6 +241,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .help = "Last step of interest; 0 is the newest.",
              .min = 0},
             &line.trace.last_step);
+  AddCordonCommands(flags, line.cordon);
   AddBundleCommand(flags, line.bundle);
   AddAuditCommand(flags, line.audit);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
@@ -308,6 +310,8 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
   if (command == "submit") return RunSubmit(context, line.submit);
+  if (command == "cordon" || command == "drain" || command == "uncordon")
+    return RunCordon(context, command, line.cordon);
   if (command == "audit") return RunAudit(context, line.audit);
   if (command == "version") return RunVersion(context);
   line.trace.job = line.job;
@@ -491,7 +495,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
           ? RunPki(command, line.pki, absl::Now(), line.format(), console)
       : absl::StartsWith(command, "state ") ? KeepState(command, line, console)
       : command == "local"                  ? RunHere(line, console, clock)
-      : command == "run"     ? RunCommands(line, console, clock)
+      : command == "run"                    ? RunCommands(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
       : command == "doctor"  ? Diagnose(line, console, clock)
       : command == "bundle"  ? BundleAtCoordinator(line, console, clock)

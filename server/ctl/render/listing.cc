@@ -81,6 +81,26 @@ std::string WorkersLine(const v1::JobSpec& spec) {
                       range.max());
 }
 
+// "drained: h1, 5m ago by alice: kernel update".
+std::string CordonLine(const v1::Cordon& cordon, absl::Time now) {
+  std::string line = absl::StrCat(
+      cordon.drain() ? "drained: " : "cordoned: ", cordon.target(), ", ",
+      HumanDuration(
+          std::max(now - FromProto(cordon.time()), absl::ZeroDuration())),
+      " ago");
+  if (!cordon.caller().empty()) absl::StrAppend(&line, " by ", cordon.caller());
+  if (!cordon.reason().empty()) absl::StrAppend(&line, ": ", cordon.reason());
+  return Printable(line);
+}
+
+// "IDLE", "ASSIGNED, DRAINED".
+std::string WorkerStateText(const v1::Worker& worker) {
+  return absl::StrCat(NameOf(worker.state()), !worker.has_cordon() ? ""
+                                              : worker.cordon().drain()
+                                                  ? ", DRAINED"
+                                                  : ", CORDONED");
+}
+
 }  // namespace
 
 std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
@@ -116,6 +136,8 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
                                          absl::ZeroDuration())),
                   " more: ", Printable(quarantine.reason()))));
   }
+  for (const v1::Cordon& cordon : status.cordons())
+    lines.push_back(Paint(style, Color::kYellow, CordonLine(cordon, now)));
   lines.push_back("");
   if (status.jobs().empty()) {
     lines.emplace_back("no jobs; submit one with: ringctl submit JOB.yaml");
@@ -174,7 +196,7 @@ std::vector<std::string> WorkerLines(const v1::Status& status,
   for (const v1::Worker& worker : status.workers()) {
     const bool has_job = !worker.job_id().empty();
     table.AddRow({MemberName(worker.name(), worker.role()),
-                  NameOf(worker.state()), Printable(worker.host()),
+                  WorkerStateText(worker), Printable(worker.host()),
                   absl::StrCat(worker.pid()), DeviceName(worker.device()),
                   has_job ? Printable(worker.job_id()) : "-",
                   has_job ? absl::StrCat(worker.rank()) : "-",

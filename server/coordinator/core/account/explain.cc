@@ -356,6 +356,8 @@ class Explainer {
                                (hosts == Hosts::kSound || quarantine->is_unfit);
       if (worker.state == v1::WORKER_STATE_DRAINING) {
         AddWorker(worker, "is draining");
+      } else if (const Cordon* const cordon = state_.CordonOf(worker)) {
+        AddWorker(worker, CordonText(*cordon));
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));
       } else if (const Worker* const peer = BadLinkOf(state_, job_, worker)) {
@@ -386,6 +388,14 @@ class Explainer {
                         ". No command lifts that earlier, but a job that is "
                         "submitted anew takes "
                         "the host at once");
+  }
+
+  // "is drained by alice: kernel update".
+  static std::string CordonText(const Cordon& cordon) {
+    return absl::StrCat(cordon.drains ? "is drained" : "is cordoned",
+                        cordon.caller.name.empty() ? "" : " by ",
+                        cordon.caller.name, cordon.reason.empty() ? "" : ": ",
+                        cordon.reason);
   }
 
   std::string LeftOutText(const HostQuarantine& quarantine) const {

@@ -100,6 +100,7 @@ void NoteReattached(Turn& turn, Job& job) {
                    job.is_recovered ? " after the coordinator's restart" : "");
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
+  turn.ScheduleSoon();
 }
 
 // It is in the job's generation.

@@ -273,9 +273,8 @@ void StartTraining(Turn& turn, Job& job) {
           : absl::StrCat("generation ", job.generation, " ", closing));
   if (job.cancel_reason.has_value()) {
     StopMembers(turn, job);  // within the same time
-  } else {
-    ArmGrowth(turn, job);
   }
+  turn.ScheduleSoon();
 }
 
 // A member reports that it has prepared when the job is past that.

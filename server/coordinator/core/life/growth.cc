@@ -10,6 +10,7 @@
 #include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/rehearsal.h"
@@ -36,17 +37,35 @@ bool IsWhole(const Job& job) {
                       });
 }
 
-// Returns how many members of that role count. A leaving worker trains until
-// the pause.
+// Returns true if `job` lets that member go; others that leave pause the job
+// themselves.
+bool IsLetGo(const State& state, const Member& member) {
+  const Worker* const worker = state.FindWorker(member.identity.worker);
+  return !member.is_lost && worker != nullptr && worker->is_let_go;
+}
+
+int LetGoCount(const State& state, const Job& job, v1::Role role) {
+  return static_cast<int>(std::count_if(
+      job.members.begin(), job.members.end(), [&](const Member& member) {
+        return member.identity.role == role && IsLetGo(state, member);
+      }));
+}
+
+// Returns how many members of that role count. A worker that leaves trains until
+// the pause; the place of one that is let go may be taken.
 int CountIn(const State& state, const Job& job, v1::Role role) {
-  return role == v1::ROLE_WORKER ? MemberCount(job, role)
-                                 : StayingCount(state, job, role);
+  if (role != v1::ROLE_WORKER) return StayingCount(state, job, role);
+  return MemberCount(job, role) - LetGoCount(state, job, role);
 }
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
-  const int most =
-      role == v1::ROLE_WORKER ? MostWorkers(state, job) : job.sharding.servers;
+  int most = job.sharding.servers;
+  if (role == v1::ROLE_WORKER) {
+    most = MostWorkers(state, job);
+    // While others lack workers, that has room for those that are let go.
+    if (most < job.max_workers) most -= LetGoCount(state, job, role);
+  }
   return std::max(0, most - CountIn(state, job, role));
 }
 
@@ -109,10 +128,11 @@ std::string JoinText(const State& state, const Job& job, v1::Role role) {
     names.push_back(worker->name);
   }
   if (names.empty()) return "";
-  const auto before = static_cast<size_t>(CountIn(state, job, role));
+  const int before = role == v1::ROLE_WORKER ? MemberCount(job, role)
+                                             : StayingCount(state, job, role);
   return absl::StrCat(NamesText(role, names),
                       names.size() == 1 ? " joins: " : " join: ", before,
-                      " -> ", before + names.size(),
+                      " -> ", CountIn(state, job, role) + names.size(),
                       role == v1::ROLE_WORKER ? " ranks" : " servers");
 }
 
@@ -135,13 +155,21 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_not_before = MonotonicTime();
   }
   if (!CanPause(job)) return;
+  LetDrainedGo(turn.state, job);
   if (HasLeavingHolder(turn.state, job)) {
     job.growth_deadline = turn.now;
     return;
   }
   const auto workers = LastToJoin(turn.state, job, v1::ROLE_WORKER);
   const auto servers = LastToJoin(turn.state, job, v1::ROLE_PARAMETER_SERVER);
-  if (!workers.has_value() && !servers.has_value()) return;
+  if (!workers.has_value() && !servers.has_value()) {
+    const bool awaits_nobody =
+        Joining(turn.state, job, v1::ROLE_WORKER, Hosts::kSound).empty();
+    if (awaits_nobody && LetGoCount(turn.state, job, v1::ROLE_WORKER) > 0) {
+      job.growth_deadline = std::max(turn.now, job.growth_not_before);
+    }
+    return;
+  }
   const MonotonicTime last = std::max(workers.value_or(MonotonicTime()),
                                       servers.value_or(MonotonicTime()));
   job.growth_deadline =
@@ -150,11 +178,11 @@ void ArmGrowth(Turn& turn, Job& job) {
 
 void TryGrow(Turn& turn, Job& job) {
   if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value()) return;
+  ArmGrowth(turn, job);
   if (!IsPausing(job) && RoomIn(turn.state, job, v1::ROLE_WORKER) == 0) {
     EndRehearsals(turn, job,
                   absl::StrCat("job ", job.id, " takes no more workers now"));
   }
-  ArmGrowth(turn, job);
 }
 
 void OnGrowthDeadline(Turn& turn, Job& job) {

@@ -123,9 +123,7 @@ std::string NamesText(v1::Role role, const std::vector<std::string>& names) {
 bool IsLeaver(const State& state, const Job& job, const Member& member) {
   if (member.is_lost) return false;
   const Worker* const worker = state.FindWorker(member.identity.worker);
-  if (worker == nullptr || worker->state != v1::WORKER_STATE_DRAINING) {
-    return false;
-  }
+  if (worker == nullptr || !IsLeaving(*worker)) return false;
   // Workers of older releases leave by themselves unless they hold shards.
   return worker->protocol >= kLeaveProtocol ||
          HoldsShards(job, member.identity.role);

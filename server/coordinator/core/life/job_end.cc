@@ -120,6 +120,7 @@ void ReturnToPool(Turn& turn, Worker& worker) {
     worker.state = v1::WORKER_STATE_IDLE;
   }
   worker.job_id.clear();
+  worker.is_let_go = false;
   worker.rank = -1;
   worker.generation = 0;
   worker.step = 0;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -41,6 +42,9 @@ struct DurableVisitor {
   void operator()(const VerdictReachedRecord&) {}
   void operator()(const HostQuarantinedRecord&) {}
   void operator()(const AuditedRecord& entry) { OnAudited(turn.state, entry); }
+  void operator()(const CordonedRecord& record) {
+    OnCordonDurable(turn, record, waiting);
+  }
   void operator()(const JobEndedRecord& record) {
     OnEndDurable(turn, record, waiting);
   }
@@ -79,7 +83,10 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
                is_creation ? "" : JobIdOf(pending->record));
   }
   if (OnRebuiltNotDurable(turn, pending->record)) return;
-  if (is_creation) return;  // The job never was.
+  // The job never was, nor was the cordon.
+  if (is_creation || std::holds_alternative<CordonedRecord>(pending->record)) {
+    return;
+  }
   if (const auto* const record =
           std::get_if<GenerationFormedRecord>(&pending->record)) {
     OnGenerationNotDurable(turn, *record);

@@ -318,7 +318,7 @@ void OnStreamClosed(Turn& turn, Worker& worker, const StreamClosed& closed) {
 
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   if (!leaving.is_done) {
-    // One that was asked to leave says so too, and how long it stays.
+    // One that attaches again says so again, and how long it stays.
     if (!std::exchange(worker.patience, leaving.patience).has_value()) {
       WarnOfShortPatience(turn, worker, leaving.patience);
     }
@@ -352,24 +352,6 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   turn.Do(CloseSession{worker.session, absl::OkStatus()});
   Lose(turn, std::string(worker.name), "left",
        EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, why));
-}
-
-void OnDrain(Turn& turn, const DrainRequested& drain) {
-  Worker* const worker = turn.state.FindWorker(drain.worker);
-  if (worker == nullptr || worker->session == 0) {
-    turn.Reply(
-        drain.request,
-        WithReason(absl::NotFoundError(absl::StrCat(
-                       "no worker named ", drain.worker, " is connected")),
-                   reason::kInvalidRequest),
-        "");
-    return;
-  }
-  worker->state = v1::WORKER_STATE_DRAINING;
-  turn.Touch();
-  turn.Do(SendDrain{worker->session, drain.reason});
-  turn.Reply(drain.request, absl::OkStatus(), "");
-  turn.ScheduleSoon();
 }
 
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {

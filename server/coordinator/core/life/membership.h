@@ -30,7 +30,6 @@ void OnHello(Turn& turn, const HelloReceived& hello);
 
 void OnStreamClosed(Turn& turn, Worker& worker, const StreamClosed& closed);
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving);
-void OnDrain(Turn& turn, const DrainRequested& drain);
 
 // Gives up a worker that was cut off (silence.h), because of `why`.
 void LoseCutOff(Turn& turn, const std::string& name, std::string_view why);

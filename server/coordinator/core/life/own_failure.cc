@@ -61,6 +61,7 @@ bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
     return worker.role == role && worker.state != v1::WORKER_STATE_DRAINING &&
+           (state.CordonOf(worker) == nullptr || worker.job_id == job.id) &&
            !HasFailedOn(state, job, worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {

@@ -15,6 +15,7 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -185,6 +186,11 @@ struct FoldVisitor {
     return absl::OkStatus();
   }
 
+  absl::Status operator()(const CordonedRecord& record) {
+    ApplyCordon(state, record);
+    return absl::OkStatus();
+  }
+
   // Expired ones end when the coordinator begins.
   absl::Status operator()(const HostQuarantinedRecord& record) {
     if (record.host_key.empty()) return absl::OkStatus();  // a filler
@@ -300,6 +306,7 @@ void BeginRecovered(Turn& turn) {
     turn.state.gather_not_before = turn.now + kReturnTime;
   }
   BeginQuarantines(turn);
+  NoteRecoveredCordons(turn.state);
   // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
   for (Job* const job : turn.state.ActiveJobs()) BeginRecovered(turn, *job);

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/contradictions.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -517,6 +518,7 @@ void Reform(Turn& turn, Job& job) {
   if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
+  LetDrainedGo(turn.state, job);
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.

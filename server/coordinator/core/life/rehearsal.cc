@@ -75,17 +75,6 @@ SendAssignment PlaceOf(const Job& job,
   return place;
 }
 
-// It has had no part in the job, so the job's end is none of its.
-void LetGo(Turn& turn, Worker& worker, std::string why) {
-  turn.Do(SendRelease{.session = worker.session,
-                      .generation = worker.rehearsal->number,
-                      .state = v1::JOB_STATE_RUNNING,
-                      .message = std::move(why)});
-  worker.rehearsal.reset();
-  turn.ScheduleSoon();
-  turn.Touch();
-}
-
 // `worker` cannot join: `evidence` says why.
 void Drop(Turn& turn, Job& job, Worker& worker, std::string_view what,
           v1::Evidence evidence, ExitCode exit_code) {
@@ -109,7 +98,7 @@ void Drop(Turn& turn, Job& job, Worker& worker, std::string_view what,
   turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
             verdict.summary(), &verdict);
   NoteFailedRehearsal(turn, job, verdict);
-  LetGo(turn, worker, verdict.summary());
+  EndRehearsal(turn, worker, verdict.summary());
   SetDeadline(turn.state, job);
   ArmGrowth(turn, job);
 }
@@ -188,9 +177,20 @@ void OnRehearsalDeadline(Turn& turn, Job& job) {
   SetDeadline(turn.state, job);
 }
 
+void EndRehearsal(Turn& turn, Worker& worker, std::string why) {
+  // It has had no part in the job, so the job's end is none of its.
+  turn.Do(SendRelease{.session = worker.session,
+                      .generation = worker.rehearsal->number,
+                      .state = v1::JOB_STATE_RUNNING,
+                      .message = std::move(why)});
+  worker.rehearsal.reset();
+  turn.ScheduleSoon();
+  turn.Touch();
+}
+
 void EndRehearsals(Turn& turn, Job& job, const std::string& why) {
   for (auto& [name, worker] : turn.state.workers) {
-    if (IsFor(job, worker)) LetGo(turn, worker, why);
+    if (IsFor(job, worker)) EndRehearsal(turn, worker, why);
   }
   SetDeadline(turn.state, job);
 }

@@ -34,7 +34,9 @@ void OnRehearsalFailed(Turn& turn, Job& job, Worker& worker,
                        const FailedReceived& failed);
 void OnRehearsalDeadline(Turn& turn, Job& job);
 
-// Lets those go that were to join `job`, and tells them `why`.
+// Lets `worker` go, which was to join a job, and tells it `why`.
+void EndRehearsal(Turn& turn, Worker& worker, std::string why);
+// The same for all that were to join `job`.
 void EndRehearsals(Turn& turn, Job& job, const std::string& why);
 
 }  // namespace ringmaster::coordinator

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
@@ -120,6 +121,7 @@ void Schedule(Turn& turn) {
   }
   if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
   for (Job* const job : active) TryGrow(turn, *job);
+  NoteEmpty(turn);
 }
 
 int MostWorkers(const State& state, const Job& job) {

@@ -104,7 +104,7 @@ IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
 
 bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   if (worker.role != role_ || !IsIdle(worker) || taken_.contains(&worker) ||
-      IsOfAnother(job_, worker)) {
+      IsOfAnother(job_, worker) || state_.CordonOf(worker) != nullptr) {
     return false;
   }
   const HostQuarantine* const quarantine =
@@ -199,6 +199,7 @@ bool CouldBegin(const State& state, const Job& job) {
               state.QuarantineOf(job, worker.host_key);
           return worker.role == role && worker.session != 0 &&
                  worker.state != v1::WORKER_STATE_DRAINING &&
+                 state.CordonOf(worker) == nullptr &&
                  (quarantine == nullptr || !quarantine->is_unfit);
         });
   };

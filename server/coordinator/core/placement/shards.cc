@@ -83,9 +83,8 @@ std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
     if (!HoldsShards(job, member.role)) continue;
     index_of.emplace(member.worker, static_cast<int>(hosts.size()));
     const Worker* const worker = state.FindWorker(member.worker);
-    hosts.push_back(
-        {member.rank, member.host_key,
-         worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING});
+    hosts.push_back({member.rank, member.host_key,
+                     worker != nullptr && IsLeaving(*worker)});
   }
   // By rank in the last generation: which host it is now; -1: none.
   const auto host_of = [&](int rank) {

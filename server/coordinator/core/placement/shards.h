@@ -41,7 +41,7 @@ namespace ringmaster::coordinator {
 
 // Returns the holders of the shards of `job` in the next generation, whose
 // table is `members`; the job's own members are still those of its last one.
-// Members whose workers are DRAINING give their shards away and get none, if
+// Members whose workers leave give their shards away and get none, if
 // there are others. `resume_step` is the result of CommonShardStep; nullopt:
 // all shards are created anew. Null if the job has no shards.
 [[nodiscard]] std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(

@@ -81,11 +81,6 @@ struct SendHalt {
   v1::Verdict verdict;
 };
 
-struct SendDrain {
-  SessionId session = 0;
-  std::string reason;
-};
-
 // For the log of a worker that leaves: why it has to wait, or what its leaving
 // costs.
 struct SendLeaveAdvice {
@@ -144,7 +139,7 @@ struct ReplyToUser {
   // Not OK: the error, with its reason.
   absl::Status status;
   // The job that was submitted or cancelled, also with some errors; read it
-  // from the state. Empty for DrainRequested.
+  // from the state. Empty for CordonRequested.
   std::string job_id;
 };
 
@@ -155,7 +150,7 @@ struct EmitEvent {
 };
 
 using Action =
-    std::variant<SendWelcome, SendAssignment, SendStart, SendHalt, SendDrain,
+    std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,
                  SendLeaveAdvice, SendStop, SendPause, SendProbe, SendRelease,
                  CloseSession, Persist, ReplyToUser, EmitEvent>;
 

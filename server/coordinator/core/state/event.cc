@@ -9,7 +9,7 @@ std::string_view EventTypeName(size_t index) {
       kNames = {"hello",     "beat",           "prepared",      "halted",
                 "suspicion", "finished",       "failed",        "leaving",
                 "notice",    "probed",         "heard",         "stream_closed",
-                "submit",    "cancel",         "drain",         "change",
+                "submit",    "cancel",         "cordon",        "change",
                 "persisted", "persist_failed", "journal_works", "tick",
                 "shutdown"};
   return kNames[index];

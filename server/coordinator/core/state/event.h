@@ -239,11 +239,16 @@ struct CancelRequested {
   Caller caller = {};
 };
 
-// An operator asks a worker to leave in an orderly way.
-struct DrainRequested {
+// An operator wants workers to get no job, or lifts that; see cordon.h.
+struct CordonRequested {
   RequestToken request = 0;
-  std::string worker;
-  std::string reason;
+  // The name of a worker, or of a host.
+  std::string target;
+  bool is_lifted = false;
+  // Jobs are to let them go, too.
+  bool drains = false;
+  std::string reason = {};
+  Caller caller = {};
 };
 
 // Somebody has changed something outside of the core: its entry for the audit.
@@ -278,9 +283,9 @@ using EventBody =
     std::variant<HelloReceived, BeatReceived, PreparedReceived, HaltedReceived,
                  SuspicionReceived, FinishedReceived, FailedReceived,
                  LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
-                 StreamClosed, SubmitRequested, CancelRequested, DrainRequested,
-                 ChangeMade, Persisted, PersistFailed, JournalWorks, Tick,
-                 ShutdownStarted>;
+                 StreamClosed, SubmitRequested, CancelRequested,
+                 CordonRequested, ChangeMade, Persisted, PersistFailed,
+                 JournalWorks, Tick, ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

@@ -9,7 +9,7 @@ std::string_view TypeOf(const JournalRecord& record) {
                               std::variant_size_v<JournalRecord>>
       kNames = {"job_created",     "generation_formed", "cancel_requested",
                 "verdict_reached", "job_ended",         "host_quarantined",
-                "audited"};
+                "audited",         "cordoned"};
   return kNames[record.index()];
 }
 
@@ -32,6 +32,7 @@ const std::string& JobIdOf(const JournalRecord& record) {
     }
     // It outlives the job that it may be about.
     const std::string& operator()(const AuditedRecord&) { return none; }
+    const std::string& operator()(const CordonedRecord&) { return none; }
   };
   return std::visit(Visitor(), record);
 }

@@ -104,14 +104,27 @@ struct AuditedRecord {
   std::string detail = {};
 };
 
+// The workers that `target` names are to get no job, or may again; see cordon.h.
+struct CordonedRecord {
+  // The name of a worker, or of a host.
+  std::string target;
+  bool is_lifted = false;
+  // Jobs let them go, too.
+  bool drains = false;
+  std::string reason;
+  absl::Time time;
+  // Who asked. Only the name is kept; the rest is in a record of its own.
+  Caller caller = {};
+};
+
 using JournalRecord =
     std::variant<JobCreatedRecord, GenerationFormedRecord,
                  CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord,
-                 HostQuarantinedRecord, AuditedRecord>;
+                 HostQuarantinedRecord, AuditedRecord, CordonedRecord>;
 
 // "job_created", "generation_formed", "cancel_requested", "verdict_reached",
-// "job_ended", "host_quarantined", "audited": what the journal's `type` column
-// holds.
+// "job_ended", "host_quarantined", "audited", "cordoned": what the journal's
+// `type` column holds.
 [[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
 // The job that a record is about, or that it was made for; empty: none.
 [[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);

@@ -39,6 +39,11 @@ struct DigestVisitor {
     digest.is_filler = record.host_key.empty() && record.job_id.empty();
     digest.time = record.time;
   }
+  void operator()(const CordonedRecord& record) {
+    digest.target = record.target;
+    digest.is_lifted = record.is_lifted;
+    digest.time = record.time;
+  }
   template <typename Other>
   void operator()(const Other& record) {
     digest.time = record.time;
@@ -158,6 +163,18 @@ void DropOldAudit(const std::vector<RecordDigest>& records,
   }
 }
 
+// Of the cordons under one name the last one is needed, unless it is lifted.
+void DropOldCordons(const std::vector<RecordDigest>& records,
+                    std::vector<Fate>& fates) {
+  std::set<std::string_view> seen;
+  for (size_t i = records.size(); i-- > 0;) {
+    if (!Is<CordonedRecord>(records[i])) continue;
+    if (!seen.insert(records[i].target).second || records[i].is_lifted) {
+      fates[i] = Fate::kDrop;
+    }
+  }
+}
+
 }  // namespace
 
 RecordDigest DigestOf(const JournalRecord& record) {
@@ -179,6 +196,7 @@ std::vector<Fate> FatesOf(const std::vector<RecordDigest>& records,
     }
   }
   DropOldAudit(records, fates);
+  DropOldCordons(records, fates);
   const std::set<std::string_view> over = LongOver(records, max_ended_jobs);
   absl::Time newest = absl::InfinitePast();
   for (const RecordDigest& digest : records) {

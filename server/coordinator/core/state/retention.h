@@ -51,6 +51,9 @@ struct RecordDigest {
   absl::Time time;
   absl::Time end_time;
   bool is_filler = false;
+  // A cordon has these.
+  std::string target;
+  bool is_lifted = false;
 };
 
 [[nodiscard]] RecordDigest DigestOf(const JournalRecord& record);

@@ -20,6 +20,10 @@ constexpr size_t kMaxListedJobs = 10;
 
 }  // namespace
 
+bool IsLeaving(const Worker& worker) {
+  return worker.state == v1::WORKER_STATE_DRAINING || worker.is_let_go;
+}
+
 int MemberCount(const Job& job, v1::Role role) {
   const auto first_server = std::partition_point(
       job.members.begin(), job.members.end(), [](const Member& member) {
@@ -169,6 +173,16 @@ const HostQuarantine* State::QuarantineOf(const Job& job,
         quarantine.job_id.empty() || quarantine.job_id == job.id;
     if (quarantine.host_key != host_key || !is_of_job) continue;
     if (found == nullptr || quarantine.is_unfit) found = &quarantine;
+  }
+  return found;
+}
+
+const Cordon* State::CordonOf(const Worker& worker) const {
+  const Cordon* found = nullptr;
+  for (const std::string* const target : {&worker.name, &worker.host}) {
+    const auto it = cordons.find(*target);
+    if (it == cordons.end()) continue;
+    if (found == nullptr || it->second.drains) found = &it->second;
   }
   return found;
 }

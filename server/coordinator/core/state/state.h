@@ -102,6 +102,8 @@ struct Worker {
   MonotonicTime leaves_by = MonotonicTime::InfiniteFuture();
   // It is to leave, and was told that nobody could take over from it yet.
   bool is_told_to_wait = false;
+  // Its job lets it go, as it is drained; see cordon.h.
+  bool is_let_go = false;
   // Its rehearsal of a job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
@@ -405,6 +407,8 @@ struct Job : JobTerms {
   bool is_recovered = false;
 };
 
+// Returns true if it is to leave its job: by itself, or as it is drained.
+[[nodiscard]] bool IsLeaving(const Worker& worker);
 // MemberCount counts the members of that role, the lost ones too; AliveCount
 // those that are not lost.
 [[nodiscard]] int MemberCount(const Job& job, v1::Role role);
@@ -450,6 +454,12 @@ struct HostQuarantine {
   // Nobody could prepare the job there, so the job takes none of its workers
   // even if it has too few.
   bool is_unfit = false;
+};
+
+// Workers that get no job; see cordon.h.
+struct Cordon : CordonedRecord {
+  // It drains, and it was said that none of them has a job any more.
+  bool is_said_to_be_empty = false;
 };
 
 // A member of a generation was lost for a reason that may be its host's fault.
@@ -546,6 +556,10 @@ struct State {
   std::vector<HostQuarantine> quarantines;
   // The latest, oldest first; one for each generation and host.
   std::deque<HostFault> host_faults;
+  // In force, by target.
+  std::map<std::string, Cordon, std::less<>> cordons;
+  // Some worker's is_let_go may be set.
+  bool lets_any_go = false;
   // The changes that were asked for, oldest first; see audit.h.
   std::deque<AuditedRecord> audit;
   // By number, so in the order of submission; the queue is those QUEUED.
@@ -604,6 +618,9 @@ struct State {
   // unfit comes first.
   const HostQuarantine* QuarantineOf(const Job& job,
                                      std::string_view host_key) const;
+  // The cordon of that worker or of its host, or null. One that drains comes
+  // first.
+  const Cordon* CordonOf(const Worker& worker) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
   // Jobs before `job` in the queue, one that is active included; 0 if it is not

@@ -107,6 +107,7 @@ std::string Describe(const JournalRecord& record) {
     std::string_view operator()(const AuditedRecord&) {
       return "record of a change";
     }
+    std::string_view operator()(const CordonedRecord&) { return "cordon"; }
   };
   const std::string& job = JobIdOf(record);
   return absl::StrCat("the ", Sv(std::visit(Visitor(), record)),

@@ -34,6 +34,14 @@ std::string RecordText(const JournalRecord& record) {
     absl::StrAppend(&text, ": host ", host->host,
                     host->is_of_job ? " by the job" : "",
                     host->is_unfit ? ", unfit" : "");
+  } else if (const auto* const cordoned =
+                 std::get_if<CordonedRecord>(&record)) {
+    absl::StrAppend(&text,
+                    cordoned->is_lifted ? "lifted from "
+                    : cordoned->drains  ? "draining "
+                                        : "of ",
+                    cordoned->target, cordoned->reason.empty() ? "" : ": ",
+                    cordoned->reason);
   } else if (const auto* const audited = std::get_if<AuditedRecord>(&record)) {
     absl::StrAppend(&text, audited->action, " ", audited->object, " by ",
                     audited->caller.name, " (", audited->caller.roles,
@@ -107,9 +115,6 @@ struct TextVisitor {
   std::string operator()(const SendHalt& a) const {
     return absl::StrCat(To(a.session), "halt gen=", a.generation, " ",
                         EnumName(a.verdict.decision()));
-  }
-  std::string operator()(const SendDrain& a) const {
-    return absl::StrCat(To(a.session), "drain: ", a.reason);
   }
   std::string operator()(const SendLeaveAdvice& a) const {
     return absl::StrCat(To(a.session), "advice: ", a.text);
@@ -243,6 +248,10 @@ std::string ToText(const State& state) {
                     quarantine.job_id.empty() ? "" : " by ", quarantine.job_id,
                     quarantine.is_unfit ? " as unfit: " : ": ",
                     quarantine.reason, "\n");
+  }
+  for (const auto& [target, cordon] : state.cordons) {
+    absl::StrAppend(&text, "cordon ", cordon.drains ? "draining " : "of ",
+                    target, "\n");
   }
   for (const auto& [number, job] : state.jobs) {
     absl::StrAppend(&text, JobText(job, state.QueuePosition(job)), "\n");

@@ -126,7 +126,7 @@ void RandomCluster::BreakStream(Process& process) {
 void RandomCluster::Complain(Process& process) {
   if (process.session == 0 || process.is_frozen) return;
   const int dice = Pick(10);
-  if (dice < 6) {
+  if (dice < 5) {
     const auto it = exchanges_.find(process.generation);
     if (process.mode != Mode::kRunning || it == exchanges_.end()) return;
     const int members = it->second.members;
@@ -172,9 +172,19 @@ void RandomCluster::AskForSomething() {
         absl::StrCat("j-",
                      1 + Pick(static_cast<int>(state.last_job_number) + 1)),
         "enough"});
-  } else if (Chance(10)) {
-    Feed(DrainRequested{request, absl::StrCat("w", Pick(kMostWorkers)), ""});
+  } else if (Chance(30)) {
+    Cordon(request);
   }
+}
+
+// Mostly of workers and hosts that there are.
+void RandomCluster::Cordon(RequestToken request) {
+  const std::string target = Chance(50) ? absl::StrCat("h", Pick(3))
+                                        : absl::StrCat("w", Pick(kMostWorkers));
+  const bool is_lifted = core_.state().cordons.contains(target);
+  Count(is_lifted ? "uncordon" : "cordon");
+  Feed(CordonRequested{request, target, is_lifted, /*drains=*/Chance(70),
+                       "upkeep"});
 }
 
 Sharding RandomCluster::DrawSharding(int max_workers) {
@@ -258,6 +268,11 @@ bool RandomCluster::RunToTheEnd() {
     Spawn();
     while (!unanswered_.empty()) DoJournal(/*is_fault=*/false);
     if (!core_.state().journal_error.empty()) Feed(JournalWorks{});
+    if (!core_.state().cordons.empty()) {
+      Feed(CordonRequested{++last_request_,
+                           core_.state().cordons.begin()->first,
+                           /*is_lifted=*/true});
+    }
     std::vector<std::string> names;
     for (const auto& [name, process] : processes_) names.push_back(name);
     for (const std::string& name : names) {
@@ -304,9 +319,13 @@ void RandomCluster::Perform(const Action& action) {
     unanswered_.push_back(*persist);
     const auto* const formed =
         std::get_if<GenerationFormedRecord>(&persist->record);
-    if (formed != nullptr) CheckLeavers(*formed);
+    if (formed != nullptr) {
+      CheckLeavers(*formed);
+      CheckCordons(*formed);
+    }
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
+    if (emit->event.type() == "pool.drained") Count("drained");
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {

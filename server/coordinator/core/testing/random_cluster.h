@@ -131,6 +131,7 @@ class RandomCluster {
   void BreakStream(Process& process);
   void Complain(Process& process);
   void AskForSomething();
+  void Cordon(RequestToken request);
   Sharding DrawSharding(int max_workers);
   void DoJournal(bool is_fault);
   void RestartCoordinator();
@@ -191,6 +192,7 @@ class RandomCluster {
   void CheckPlacements(const SendAssignment& assignment);
   static bool IsBeingReleased(const Process& process);
   void CheckRollback(const GenerationFormedRecord& formed);
+  void CheckCordons(const GenerationFormedRecord& formed);
   void CheckLeavers(const GenerationFormedRecord& formed);
   void CheckNotRelieved(const std::vector<Action>& actions);
   static bool IsLoss(const v1::Event& event);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/testing/random_cluster.h"
 
@@ -68,6 +69,30 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     }
   } else if (std::holds_alternative<HostQuarantinedRecord>(record)) {
     Count("quarantine");
+  }
+}
+
+// No job takes a worker that is cordoned, or has more members than it asked for
+// beside those that leave.
+void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
+  const State& state = core_.state();
+  const Job& job = *state.FindJob(formed.job_id);
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    const int most =
+        role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+    if (StayingCount(state, job, role) > most) {
+      Violate(absl::StrCat("generation ", formed.generation, " has more than ",
+                           most, " of role ", role));
+    }
+  }
+  for (const Member& member : job.members) {
+    const Worker* const worker = state.FindWorker(member.identity.worker);
+    if (worker == nullptr || state.CordonOf(*worker) == nullptr) continue;
+    Count("cordoned member");
+    if (member.is_newcomer && member.since == formed.generation) {
+      Violate(absl::StrCat("generation ", formed.generation, " takes ",
+                           worker->name, ", which is cordoned"));
+    }
   }
 }
 
@@ -227,8 +252,7 @@ void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
     if (!HoldsShards(job, member.role)) continue;
     const Worker* const worker = core_.state().FindWorker(member.worker);
     // A member that is gone in the same step is as good as one that stays.
-    const bool is_leaver =
-        worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
+    const bool is_leaver = worker != nullptr && IsLeaving(*worker);
     (is_leaver ? has_leaver : has_taker) = true;
   }
   if (has_leaver) Count("hand-over");

@@ -302,8 +302,6 @@ void RandomCluster::Receive(Process& process, const Action& action) {
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     if (release->generation != process.generation) return;
     GoIdle(process);
-  } else if (std::holds_alternative<SendDrain>(action)) {
-    process.is_leaving = true;
   } else if (std::holds_alternative<CloseSession>(action)) {
     process.session = 0;
     process.up.clear();

@@ -214,9 +214,12 @@ std::string Scenario::Dispatch(const Words& words) {
                                 words.Text("reason", "enough"),
                                 CallerOf(words)});
   }
-  if (verb == "drain") {
-    return Feed(
-        DrainRequested{++last_request_, name, words.Text("reason", "upkeep")});
+  if (verb == "cordon" || verb == "drain" || verb == "uncordon") {
+    return Feed(CordonRequested{++last_request_, name,
+                                /*is_lifted=*/verb == "uncordon",
+                                /*drains=*/verb == "drain",
+                                words.Text("reason", "upkeep"),
+                                CallerOf(words)});
   }
   if (verb == "change") {
     return Feed(ChangeMade{{.caller = CallerOf(words),
@@ -578,8 +581,8 @@ Situation Scenario::SituationOf(const EventBody& body) const {
   if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
     return SituationOfJob(state.LookUpJob(cancel->job).value_or(nullptr));
   }
-  if (const auto* const drain = std::get_if<DrainRequested>(&body)) {
-    return SituationOfWorker(state, state.FindWorker(drain->worker));
+  if (const auto* const cordon = std::get_if<CordonRequested>(&body)) {
+    return SituationOfWorker(state, state.FindWorker(cordon->target));
   }
   if (const auto* const hello = std::get_if<HelloReceived>(&body)) {
     return SituationOfWorker(state, state.FindWorker(hello->name));

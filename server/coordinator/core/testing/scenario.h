@@ -40,7 +40,8 @@
 //          [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
-//   cancel JOB [reason=T] | drain WORKER [reason=T]
+//   cancel JOB [reason=T]
+//   cordon|drain|uncordon WORKER|HOST [reason=T]
 //   change OBJECT [action=T]
 //       all of these, hello and join take user=NAME [role=R] [from=HOST]: the
 //       caller; one whose role is submitter owns only its own jobs

@@ -162,7 +162,13 @@ std::vector<JournalRecord> MakeOneOfEach() {
               "cancel",
               "j-1",
               "request 9",
-              "enough"}};
+              "enough"},
+          CordonedRecord{"h1",
+                         /*is_lifted=*/false,
+                         /*drains=*/true,
+                         "kernel update",
+                         kTime,
+                         {.name = "alice", .roles = "", .address = ""}}};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "common/status/check.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
+#include "ringmaster/v1/pool_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
 
 namespace ringmaster::ctl {
@@ -34,6 +35,7 @@ bool IsEnd(v1::JobState state) {
 }  // namespace
 
 class FakeCoordinator::Services final : public v1::JobService::Service,
+                                        public v1::PoolService::Service,
                                         public v1::StatusService::Service {
  public:
   explicit Services(int port) {
@@ -42,6 +44,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port),
                              grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(static_cast<v1::JobService::Service*>(this));
+    builder.RegisterService(static_cast<v1::PoolService::Service*>(this));
     builder.RegisterService(static_cast<v1::StatusService::Service*>(this));
     server_ = builder.BuildAndStart();
     RM_CHECK(server_ != nullptr, "the fake coordinator listens");
@@ -164,6 +167,31 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
       *response->add_entries() = audit.entries(i);
     if (at + 2 < audit.entries_size())
       response->set_next_page_token(absl::StrCat(at + 2));
+    return ToGrpcStatus(failure);
+  }
+
+  grpc::Status Cordon(grpc::ServerContext*, const v1::CordonRequest* request,
+                      v1::CordonResponse* response) override {
+    MutexLock lock(mutex);
+    v1::Cordon& cordon = *response->mutable_cordon();
+    cordon.set_target(request->target());
+    cordon.set_drain(request->drain());
+    cordon.set_reason(request->reason());
+    for (v1::Worker& worker : *status.mutable_workers()) {
+      if (worker.name() == request->target() ||
+          worker.host() == request->target())
+        *worker.mutable_cordon() = cordon;
+    }
+    return ToGrpcStatus(failure);
+  }
+
+  grpc::Status Uncordon(grpc::ServerContext*,
+                        const v1::UncordonRequest* request,
+                        v1::UncordonResponse*) override {
+    MutexLock lock(mutex);
+    for (v1::Worker& worker : *status.mutable_workers()) {
+      if (worker.cordon().target() == request->target()) worker.clear_cordon();
+    }
     return ToGrpcStatus(failure);
   }
 

@@ -1,0 +1,229 @@
+#include "server/coordinator/core/life/cordon.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "common/text/quoted.h"
+#include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/rehearsal.h"
+#include "server/coordinator/core/placement/idle_pool.h"
+#include "server/coordinator/core/state/limit_reached.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Names of workers may be new with each process, for years.
+constexpr size_t kMaxCordons = 10'000;
+
+bool IsOf(std::string_view target, const Worker& worker) {
+  return worker.name == target || worker.host == target;
+}
+
+// Returns the names of the workers that `target` names now.
+std::vector<std::string> NamesOf(const State& state, std::string_view target) {
+  std::vector<std::string> names;
+  for (const auto& [name, worker] : state.workers) {
+    if (IsOf(target, worker)) names.push_back(name);
+  }
+  return names;
+}
+
+// "cordon", "drain", "uncordon".
+std::string_view ActionOf(const CordonedRecord& record) {
+  if (record.is_lifted) return "uncordon";
+  return record.drains ? "drain" : "cordon";
+}
+
+absl::Status Refusal(const State& state, const CordonRequested& cordon) {
+  const bool is_in_force = state.cordons.contains(cordon.target);
+  const std::string target = Quoted(cordon.target);
+  if (cordon.is_lifted && !is_in_force) {
+    return WithReason(
+        absl::NotFoundError(absl::StrCat("nothing is cordoned as ", target)),
+        reason::kInvalidRequest);
+  }
+  if (!cordon.is_lifted && !is_in_force) {
+    if (NamesOf(state, cordon.target).empty()) {
+      return WithReason(absl::NotFoundError(absl::StrCat(
+                            "no worker and no host is named ", target,
+                            "; ringctl status lists them")),
+                        reason::kInvalidRequest);
+    }
+    if (state.cordons.size() >= kMaxCordons) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the coordinator has ", kMaxCordons,
+                       " cordons: lift some of them first"));
+    }
+  }
+  return state.journal_error.empty()
+             ? absl::OkStatus()
+             : JournalUnavailable(absl::StrCat("the cordon of ", target),
+                                  state.journal_error);
+}
+
+// "worker a", "host h1 (workers a, b)"; a name that nobody has now stays one.
+std::string SubjectOf(const State& state, const std::string& target) {
+  const std::vector<std::string> names = NamesOf(state, target);
+  if (names.empty()) return Quoted(target);
+  if (names == std::vector{target}) {
+    return absl::StrCat(Sv(NameOf(state.FindWorker(target)->role)), " ",
+                        target);
+  }
+  return absl::StrCat("host ", target, " (", NamesText(v1::ROLE_WORKER, names),
+                      ")");
+}
+
+// "worker a is drained by alice: kernel update".
+std::string TextOf(const State& state, const CordonedRecord& record) {
+  std::string text = absl::StrCat(SubjectOf(state, record.target),
+                                  record.is_lifted ? " is no longer cordoned"
+                                  : record.drains  ? " is drained"
+                                                   : " is cordoned");
+  if (!record.caller.name.empty()) {
+    absl::StrAppend(&text, " by ", record.caller.name);
+  }
+  if (!record.reason.empty()) absl::StrAppend(&text, ": ", record.reason);
+  return text;
+}
+
+bool IsDrained(const State& state, const Worker& worker) {
+  const Cordon* const cordon = state.CordonOf(worker);
+  // One of an older release could not be released by a job that goes on.
+  return cordon != nullptr && cordon->drains &&
+         worker.protocol >= kLeaveProtocol &&
+         worker.state != v1::WORKER_STATE_DRAINING;
+}
+
+// The most members of that role that the job takes; those that leave come on top
+// of it while others take over from them.
+int MostOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+}
+
+// Returns true if `worker`, which was let go, has to go even if it is drained no
+// more: others have taken its place.
+bool IsReplaced(const Job& job, const Worker& worker) {
+  return worker.is_let_go &&
+         (job.closing == Closing::kHandOver ||
+          AliveCount(job, worker.role) > MostOf(job, worker.role));
+}
+
+// Returns how many of that role could take the places of members. Those that
+// prepare to join count while the members train, and wait for them to be ready.
+int ReplacementCount(const State& state, const Job& job, v1::Role role) {
+  return job.state == v1::JOB_STATE_RUNNING
+             ? IdlePool(state, job, role).Count(Hosts::kSound)
+             : IdleToJoin(state, job, role);
+}
+
+// The names of workers that have a job, and of their hosts.
+std::set<std::string_view> BusyTargets(const State& state) {
+  std::set<std::string_view> busy;
+  for (const auto& [name, worker] : state.workers) {
+    if (!worker.job_id.empty()) busy.insert({worker.name, worker.host});
+  }
+  return busy;
+}
+
+}  // namespace
+
+void OnCordon(Turn& turn, const CordonRequested& cordon) {
+  if (absl::Status refusal = Refusal(turn.state, cordon); !refusal.ok()) {
+    turn.Reply(cordon.request, std::move(refusal), "");
+    return;
+  }
+  turn.Persist(CordonedRecord{cordon.target, cordon.is_lifted, cordon.drains,
+                              cordon.reason, turn.time, cordon.caller},
+               {cordon.request});
+}
+
+void OnCordonDurable(Turn& turn, const CordonedRecord& record,
+                     const std::vector<RequestToken>& waiting) {
+  State& state = turn.state;
+  ApplyCordon(state, record);
+  turn.Touch();
+  const std::string text = TextOf(state, record);
+  turn.Emit(v1::EVENT_SEVERITY_INFO,
+            record.is_lifted ? "pool.uncordoned"
+            : record.drains  ? "pool.draining"
+                             : "pool.cordoned",
+            "", text);
+  for (auto& [name, worker] : state.workers) {
+    if (record.is_lifted || !IsOf(record.target, worker)) continue;
+    if (worker.rehearsal.has_value()) EndRehearsal(turn, worker, text);
+  }
+  for (const RequestToken request : waiting) {
+    turn.Reply(request, absl::OkStatus(), "");
+  }
+  turn.ScheduleSoon();
+  Audit(turn, {.caller = record.caller,
+               .action = std::string(ActionOf(record)),
+               .object = record.target,
+               .detail = record.reason});
+}
+
+void ApplyCordon(State& state, const CordonedRecord& record) {
+  if (record.is_lifted) {
+    state.cordons.erase(record.target);
+  } else {
+    state.cordons.insert_or_assign(record.target, Cordon{record});
+  }
+}
+
+void LetDrainedGo(State& state, const Job& job) {
+  if (state.cordons.empty() && !state.lets_any_go) return;
+  std::vector<Worker*> drained;
+  for (const Member& member : job.members) {
+    Worker* const worker =
+        member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
+    if (worker == nullptr || IsReplaced(job, *worker)) continue;
+    worker->is_let_go = false;
+    if (IsDrained(state, *worker)) drained.push_back(worker);
+  }
+  if (drained.empty() || job.is_benchmark || job.runs_commands) return;
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    int spare = StayingCount(state, job, role) +
+                ReplacementCount(state, job, role) - LeastCount(job, role);
+    for (auto it = drained.rbegin(); it != drained.rend() && spare > 0; ++it) {
+      if ((*it)->role != role) continue;
+      (*it)->is_let_go = true;
+      state.lets_any_go = true;
+      --spare;
+    }
+  }
+}
+
+void NoteRecoveredCordons(State& state) {
+  const std::set<std::string_view> busy = BusyTargets(state);
+  for (auto& [target, cordon] : state.cordons) {
+    cordon.is_said_to_be_empty = !busy.contains(target);
+  }
+}
+
+void NoteEmpty(Turn& turn) {
+  State& state = turn.state;
+  const auto is_awaited = [](const auto& entry) {
+    return entry.second.drains && !entry.second.is_said_to_be_empty;
+  };
+  if (std::none_of(state.cordons.begin(), state.cordons.end(), is_awaited)) {
+    return;
+  }
+  const std::set<std::string_view> busy = BusyTargets(state);
+  for (auto& [target, cordon] : state.cordons) {
+    if (!cordon.drains || busy.contains(target) ||
+        std::exchange(cordon.is_said_to_be_empty, true)) {
+      continue;
+    }
+    turn.Emit(v1::EVENT_SEVERITY_INFO, "pool.drained", "",
+              absl::StrCat(SubjectOf(state, target),
+                           " is drained: no worker there has a job"));
+  }
+}
+
+}  // namespace ringmaster::coordinator

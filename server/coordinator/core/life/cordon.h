@@ -1,0 +1,45 @@
+// Cordons: workers get no job, because somebody looks after them or their host.
+//
+// A cordon is of a name, which a worker or a host has. It outlives the coordinator
+// and the worker's process, and is in force until it is lifted. No job takes an idle
+// worker that is cordoned. A job that has one keeps it, unless the cordon drains:
+// then the job lets it go between two steps, as one that leaves (hand_over.h), once
+// the job can do without it, because it has more than its min, or an idle worker
+// takes the place. Until then the worker trains on. A benchmark and a job of
+// commands, whose members cannot change, keep it to their end. The worker's process
+// lives on, idle, and may be stopped by its operator.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
+
+#include <vector>
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Answers with
+//   NOT_FOUND/INVALID_REQUEST  no worker and no host has that name, or, to lift it,
+//                              there is no such cordon
+//   RESOURCE_EXHAUSTED         there are kMaxCordons
+void OnCordon(Turn& turn, const CordonRequested& cordon);
+void OnCordonDurable(Turn& turn, const CordonedRecord& record,
+                     const std::vector<RequestToken>& waiting);
+
+// Puts the cordon in force, or lifts it.
+void ApplyCordon(State& state, const CordonedRecord& record);
+
+// Decides which of the drained members of `job` it lets go (Worker::is_let_go): as
+// many as it can do without now, from the highest rank down. Called while it trains,
+// whenever that may have changed, and before each further generation. Who has a
+// successor already goes even if the cordon is lifted.
+void LetDrainedGo(State& state, const Job& job);
+
+// Tells of each draining cordon, once, that none of its workers has a job. After a
+// restart, only of those of which NoteRecoveredCordons finds that one has.
+void NoteEmpty(Turn& turn);
+void NoteRecoveredCordons(State& state);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_

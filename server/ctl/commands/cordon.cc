@@ -1,0 +1,132 @@
+#include "server/ctl/commands/cordon.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/client/bell.h"
+#include "server/ctl/commands/json_line.h"
+#include "server/ctl/render/text.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(200);
+
+bool HasJob(const v1::Worker& worker) { return !worker.job_id().empty(); }
+
+// The part of the status that is about `target`.
+absl::StatusOr<v1::Status> StatusOf(const CommandContext& context,
+                                    std::string_view target) {
+  ASSIGN_OR_RETURN(v1::Status all, context.client.GetStatus());
+  v1::Status part;
+  for (v1::Worker& worker : *all.mutable_workers()) {
+    if (worker.name() == target || worker.host() == target)
+      *part.add_workers() = std::move(worker);
+  }
+  for (v1::Cordon& cordon : *all.mutable_cordons()) {
+    if (cordon.target() == target) *part.add_cordons() = std::move(cordon);
+  }
+  return part;
+}
+
+absl::Status Change(const CommandContext& context, const std::string& command,
+                    const CordonOptions& options) {
+  if (command == "uncordon") return context.client.Uncordon(options.target);
+  v1::CordonRequest request;
+  request.set_target(options.target);
+  request.set_drain(command == "drain");
+  request.set_reason(options.reason);
+  return context.client.Cordon(request);
+}
+
+// "worker a (host h1): drained", "worker b (host h1): rank 2 of job j-1 until that
+// can do without it".
+std::string LineOf(const v1::Worker& worker) {
+  const std::string job =
+      absl::StrCat("rank ", worker.rank(), " of job ", worker.job_id());
+  std::string what;
+  if (!worker.has_cordon()) {
+    what = "jobs may take it";
+  } else if (!worker.cordon().drain()) {
+    what =
+        HasJob(worker) ? absl::StrCat("cordoned; it stays ", job) : "cordoned";
+  } else {
+    what = HasJob(worker) ? absl::StrCat(job, " until that can do without it")
+                          : "drained";
+  }
+  return Printable(absl::StrCat("worker ", worker.name(), " (host ",
+                                worker.host(), "): ", what));
+}
+
+void Show(const CommandContext& context, const v1::Status& part) {
+  if (context.format == OutputFormat::kJson) {
+    context.console.Write(ToJsonLine(part, /*is_indented=*/true));
+    return;
+  }
+  for (const v1::Worker& worker : part.workers())
+    context.console.Write(absl::StrCat(LineOf(worker), "\n"));
+  if (part.workers().empty())
+    context.console.Write("no worker of that name is connected now\n");
+}
+
+}  // namespace
+
+void AddCordonCommands(FlagSet& flags, CordonOptions& options) {
+  const auto add = [&](const char* name, const char* summary) -> FlagSet& {
+    FlagSet& command = flags.AddCommand(name, summary);
+    command.AddArgument("NAME",
+                        "Name of a worker, or of a host: all of its workers.",
+                        /*is_required=*/true, &options.target);
+    return command;
+  };
+  const auto add_reason = [&](FlagSet& command) {
+    command.Add({.name = "reason",
+                 .unit = "TEXT",
+                 .help = "Shown wherever somebody asks why."},
+                &options.reason);
+  };
+  add_reason(add("cordon", "Let no job take a worker, or a host's workers."));
+  FlagSet& drain = add("drain",
+                       "Take a worker, or a host's workers, out of use: "
+                       "running jobs go on without them, at a step boundary "
+                       "and without losing a step.");
+  add_reason(drain);
+  drain.Add({.name = "wait",
+             .unit = "DURATION",
+             .help = "How long to wait until none of them has a job; 0: not "
+                     "at all.",
+             .min = 0,
+             .max = 7 * 24 * 3600.0},
+            &options.wait);
+  add("uncordon", "Let jobs take a worker, or a host's workers, again.");
+}
+
+absl::StatusOr<int> RunCordon(const CommandContext& context,
+                              const std::string& command,
+                              const CordonOptions& options) {
+  RETURN_IF_ERROR(Change(context, command, options));
+  ASSIGN_OR_RETURN(v1::Status part, StatusOf(context, options.target));
+  const MonotonicTime deadline = context.clock.Now() + options.wait;
+  const auto busy = [&part] {
+    return std::count_if(part.workers().begin(), part.workers().end(), HasJob);
+  };
+  Bell bell;  // Nobody rings it.
+  while (command == "drain" && busy() > 0 && context.clock.Now() < deadline) {
+    (void)bell.Await(context.clock, context.clock.Now() + kPollInterval);
+    ASSIGN_OR_RETURN(part, StatusOf(context, options.target));
+  }
+  Show(context, part);
+  if (command == "drain" && options.wait > absl::ZeroDuration() && busy() > 0) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        busy() == 1 ? "a worker" : absl::StrCat(busy(), " workers"), " of ",
+        Printable(options.target), " still had a job after ",
+        absl::FormatDuration(options.wait),
+        "; they stay drained, and go as soon as their jobs can do without "
+        "them"));
+  }
+  return 0;
+}
+
+}  // namespace ringmaster::ctl

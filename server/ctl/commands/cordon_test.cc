@@ -1,0 +1,91 @@
+#include "server/ctl/commands/cordon.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status/exit_code.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/ctl/client/testing/fake_coordinator.h"
+#include "server/ctl/commands/testing/ctl_test.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Workers a and b on host h1, of which b is in a job, and c on h2.
+class CordonTest : public ::testing::Test {
+ protected:
+  CordonTest() {
+    v1::Status status;
+    for (const auto& [name, host] :
+         {std::pair("a", "h1"), {"b", "h1"}, {"c", "h2"}}) {
+      v1::Worker& worker = *status.add_workers();
+      worker.set_name(name);
+      worker.set_host(host);
+    }
+    status.mutable_workers(1)->set_job_id("j-1");
+    status.mutable_workers(1)->set_rank(2);
+    fake_.SetStatus(status);
+  }
+
+  Outcome Run(std::vector<std::string> words) {
+    words.insert(words.begin(), {"--coordinator", fake_.address()});
+    return RunCtl(words);
+  }
+
+  FakeCoordinator fake_;
+};
+
+TEST_F(CordonTest, SaysWhatBecomesOfEachWorkerOfTheHost) {
+  const Outcome cordon = Run({"cordon", "h1"});
+  EXPECT_EQ(cordon.code, 0) << cordon.error;
+  EXPECT_EQ(cordon.out,
+            "worker a (host h1): cordoned\n"
+            "worker b (host h1): cordoned; it stays rank 2 of job j-1\n");
+  const Outcome drain = Run({"drain", "h1", "--reason=kernel update"});
+  EXPECT_EQ(drain.code, 0) << drain.error;
+  EXPECT_EQ(drain.out,
+            "worker a (host h1): drained\n"
+            "worker b (host h1): rank 2 of job j-1 until that can do without "
+            "it\n");
+  const auto shown =
+      nlohmann::json::parse(Run({"workers", "-o", "json"}).out)["workers"];
+  EXPECT_EQ(shown[0]["cordon"]["reason"], "kernel update");
+  EXPECT_FALSE(shown[2].contains("cordon"));
+  const Outcome lifted = Run({"uncordon", "h1"});
+  EXPECT_EQ(lifted.code, 0) << lifted.error;
+  EXPECT_EQ(lifted.out,
+            "worker a (host h1): jobs may take it\n"
+            "worker b (host h1): jobs may take it\n");
+}
+
+TEST_F(CordonTest, WaitsUntilNoneHasAJob) {
+  EXPECT_EQ(Run({"drain", "a", "--wait=1h"}).code, 0);
+  const Outcome busy = Run({"drain", "h1", "--wait=300ms"});
+  EXPECT_NE(busy.code, 0);
+  EXPECT_THAT(busy.error, HasSubstr("a worker of h1 still had a job after "
+                                    "300ms; they stay drained"));
+}
+
+TEST_F(CordonTest, JsonIsTheWorkersAndNothingElse) {
+  const auto json =
+      nlohmann::json::parse(Run({"drain", "b", "-o", "json"}).out);
+  ASSERT_EQ(json["workers"].size(), 1);
+  EXPECT_EQ(json["workers"][0]["name"], "b");
+  EXPECT_EQ(json["workers"][0]["cordon"]["drain"], true);
+}
+
+TEST_F(CordonTest, AnErrorIsTheCoordinators) {
+  EXPECT_NE(Run({"drain"}).code, 0);
+  fake_.FailWith(absl::NotFoundError("no worker and no host is named \"x\""));
+  const Outcome outcome = Run({"drain", "x"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.error, HasSubstr("no worker and no host is named"));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl
