@@ -86,6 +86,8 @@ PageFeed::PageFeed(CoordinatorRuntime& runtime, Clock& clock)
     : runtime_(runtime),
       clock_(clock),
       start_time_(absl::Now()),
+      incarnation_(runtime.identity().incarnation),
+      newest_{.incarnation = incarnation_},
       thread_(clock, kLookInterval, [this] { LookAtRuntime(); }) {}
 
 void PageFeed::LookAtRuntime() {
@@ -108,7 +110,10 @@ void PageFeed::LookAtRuntime() {
           seen.status = StatusProto(view.Status());
         v1::ListEventsRequest request;
         request.set_after_sequence(last_event);
-        seen.events = ListEvents(view.state, view.events, request);
+        absl::StatusOr<v1::ListEventsResponse> events =
+            ListEvents(view.state, view.events, view.self, request);
+        // Only a job's name or a page's size could be refused.
+        if (events.ok()) seen.events = *std::move(events);
         return seen;
       });
   // One that fails changes nothing: the page shows how old its status is.
@@ -124,14 +129,11 @@ void PageFeed::Take(Look look) {
     status_ = std::make_shared<const PageStatus>(*std::move(look.status));
     status_time_ = clock_.Now();
   }
-  if (look.events.ok()) {
-    newest_.incarnation = look.events->coordinator_incarnation();
-    for (v1::Event& event : *look.events->mutable_events()) {
-      newest_.event_sequence = event.sequence();
-      events_.push_back(std::move(event));
-    }
-    while (events_.size() > kMaxPageEvents) events_.pop_front();
+  for (v1::Event& event : *look.events.mutable_events()) {
+    newest_.event_sequence = event.sequence();
+    events_.push_back(std::move(event));
   }
+  while (events_.size() > kMaxPageEvents) events_.pop_front();
   changed_.NotifyAll();
 }
 
@@ -141,10 +143,10 @@ bool PageFeed::HasNews(const StreamPosition& seen) const {
 
 PageNews PageFeed::NewsAfter(const StreamPosition& seen) const {
   PageNews news = {.position = newest_};
-  const bool is_same_process = seen.incarnation == newest_.incarnation;
+  const bool is_same_process = seen.incarnation == incarnation_;
   if (!is_same_process || seen.revision != newest_.revision)
     news.status = status_;
-  news.events.set_coordinator_incarnation(newest_.incarnation);
+  news.events.set_coordinator_incarnation(incarnation_);
   const int64_t after = is_same_process ? seen.event_sequence : 0;
   const auto first = std::find_if(
       events_.begin(), events_.end(),

@@ -61,6 +61,9 @@ class PageFeed {
  public:
   explicit PageFeed(CoordinatorRuntime& runtime, Clock& clock = Clock::Real());
 
+  // The coordinator process whose events it has.
+  [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
+
   // Returns what came after `seen`; waits until there is any, `deadline`, or Close. Events of
   // another coordinator process are told from the first that is kept.
   [[nodiscard]] std::optional<PageNews> After(const StreamPosition& seen,
@@ -80,8 +83,7 @@ class PageFeed {
  private:
   struct Look {
     std::optional<v1::Status> status;
-    absl::StatusOr<v1::ListEventsResponse> events =
-        absl::UnavailableError("not asked yet");
+    v1::ListEventsResponse events;
   };
 
   void LookAtRuntime() EXCLUDES(mutex_);
@@ -93,6 +95,7 @@ class PageFeed {
   CoordinatorRuntime& runtime_;
   Clock& clock_;
   const absl::Time start_time_;
+  const uint64_t incarnation_;
 
   mutable Mutex mutex_;
   CondVar changed_;

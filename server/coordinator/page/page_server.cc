@@ -241,7 +241,7 @@ void PageServer::Impl::ServeLog(const httplib::Request& request,
   }
   const auto news = feed.After(seen, Clock::Real().Now());
   v1::ListEventsResponse none;
-  none.set_coordinator_incarnation(seen.incarnation);
+  none.set_coordinator_incarnation(feed.incarnation());
   answer.set_header("X-Last-Event-ID",
                     (news.has_value() ? news->position : seen).ToString());
   Answer(ProtoToJson(news.has_value() ? news->events : none,

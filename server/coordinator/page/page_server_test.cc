@@ -15,6 +15,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -28,9 +31,21 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
+constexpr absl::Duration kPatience = absl::Seconds(40);
+
 class PageServerTest : public ::testing::Test {
  protected:
-  PageServerTest() {
+  PageServerTest() { StartCoordinator(); }
+
+  ~PageServerTest() override {
+    page_.reset();
+    runtime_->Shutdown();
+    runtime_.reset();
+    std::filesystem::remove_all(state_dir_);
+  }
+
+  // A new one, and its page.
+  void StartCoordinator() {
     auto runtime =
         CoordinatorRuntime::Start({.state_dir = state_dir_, .version = "test"});
     EXPECT_TRUE(runtime.ok()) << runtime.status();
@@ -41,13 +56,6 @@ class PageServerTest : public ::testing::Test {
     EXPECT_TRUE(page.ok()) << page.status();
     page_ = *std::move(page);
     client_ = NewClient();
-  }
-
-  ~PageServerTest() override {
-    page_.reset();
-    runtime_->Shutdown();
-    runtime_.reset();
-    std::filesystem::remove_all(state_dir_);
   }
 
   std::unique_ptr<httplib::Client> NewClient() const {
@@ -84,16 +92,20 @@ class PageServerTest : public ::testing::Test {
     return id.get_future().get();
   }
 
-  // Reads a stream until `is_enough` of all its text.
+  // Reads a stream until `is_enough` of all its text; fails once it has lasted
+  // for longer than any machine needs.
   std::string ReadStream(
       const httplib::Headers& headers,
       const std::function<bool(const std::string&)>& is_enough) {
     std::string text;
+    const MonotonicTime deadline = Clock::Real().Now() + kPatience;
     NewClient()->Get("/api/events", headers,
                      [&](const char* data, size_t size) {
                        text.append(data, size);
-                       return !is_enough(text);
+                       if (is_enough(text)) return false;
+                       return Clock::Real().Now() < deadline;
                      });
+    EXPECT_TRUE(is_enough(text)) << text;
     return text;
   }
 
@@ -150,7 +162,9 @@ TEST_F(PageServerTest, OtherPathsAndHostsGetOneLine) {
 TEST_F(PageServerTest, TellsTheStateAndAJobThatWaits) {
   const std::string id = Submit();
   Json state;
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
   do {  // it is told within one look
+    ASSERT_LT(Clock::Real().Now(), deadline);
     state = Json::parse(client_->Get("/api/state")->body);
   } while (state["jobs"].empty());
   EXPECT_EQ(state["jobs"][0]["id"], id);
@@ -190,20 +204,61 @@ TEST_F(PageServerTest, AStreamGoesOnAfterTheLastEvent) {
   EXPECT_EQ(client_->Get("/api/log?after=x")->status, 400);
 }
 
+// Each process counts its events from 1.
+TEST_F(PageServerTest, AViewerOfTheLastCoordinatorGetsAllOfTheNextOne) {
+  const std::string first = Submit();
+  const std::string text = ReadStream({}, [&](const std::string& told) {
+    return absl::StrContains(told, "job.submitted") &&
+           absl::EndsWith(told, "\n\n");
+  });
+  const size_t at = text.rfind("id: ") + 4;
+  const std::string last = text.substr(at, text.find('\n', at) - at);
+  page_.reset();
+  runtime_.reset();
+  std::filesystem::remove_all(state_dir_);
+  StartCoordinator();
+  // Its log may be empty yet, but not the other one's.
+  const std::string incarnation =
+      absl::StrCat(runtime_->identity().incarnation);
+  const httplib::Result log =
+      client_->Get(absl::StrCat("/api/log?after=", last).c_str());
+  EXPECT_EQ(Json::parse(log->body)["coordinator_incarnation"], incarnation);
+  EXPECT_EQ(Submit(), first);
+  const std::string again =
+      ReadStream({{"Last-Event-ID", last}}, [](const std::string& told) {
+        return absl::StrContains(told, "job.submitted") &&
+               absl::EndsWith(told, "\n\n");
+      });
+  EXPECT_THAT(again, HasSubstr("job.submitted"));
+  EXPECT_THAT(again, HasSubstr(absl::StrCat("id: ", incarnation, "-")));
+}
+
 TEST_F(PageServerTest, OneViewerTooManyIsToldTheLimit) {
-  std::atomic<int> open = 0;
+  Mutex mutex;
+  CondVar opened;
+  int open = 0;
   std::atomic<bool> is_over = false;
   std::vector<std::thread> viewers;
   for (int i = 0; i < 2; ++i) {
     viewers.emplace_back([&] {
       bool is_counted = false;
       ReadStream({}, [&](const std::string&) {
-        if (!std::exchange(is_counted, true)) ++open;
+        if (!std::exchange(is_counted, true)) {
+          MutexLock lock(mutex);
+          ++open;
+          opened.NotifyAll();
+        }
         return is_over.load();
       });
     });
   }
-  while (open < 2) std::this_thread::yield();
+  {
+    MutexLock lock(mutex);
+    const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+    while (open < 2 && opened.WaitUntil(mutex, Clock::Real(), deadline)) {
+    }
+    EXPECT_EQ(open, 2);
+  }
   const httplib::Result refused = client_->Get("/api/events");
   EXPECT_EQ(refused->status, 503);
   EXPECT_EQ(refused->body,

@@ -15,7 +15,6 @@
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/job_sharding.h"
-#include "server/coordinator/rpc/state_proto.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -89,7 +88,7 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(
 }
 
 absl::StatusOr<v1::ListEventsResponse> ListEvents(
-    const State& state, const EventLog& events,
+    const State& state, const EventLog& events, const CoordinatorIdentity& self,
     const v1::ListEventsRequest& request) {
   ASSIGN_OR_RETURN(const int size,
                    PageSize(request.page_size(), kMaxEvents, kMaxEvents));
@@ -101,6 +100,7 @@ absl::StatusOr<v1::ListEventsResponse> ListEvents(
     job_id = job.ok() ? (*job)->id : request.job();
   }
   v1::ListEventsResponse response;
+  response.set_coordinator_incarnation(self.incarnation);
   *response.mutable_events() =
       events.After(request.after_sequence(), job_id, size, kMaxPageBytes);
   return response;

@@ -18,6 +18,7 @@
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/state.h"
 #include "server/coordinator/rpc/event_log.h"
+#include "server/coordinator/rpc/state_proto.h"
 
 namespace ringmaster::coordinator {
 
@@ -33,8 +34,9 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<v1::ListJobsResponse> ListJobs(
     const State& state, const v1::ListJobsRequest& request);
 
+// `self` counts the events; another process counts its own from 1.
 [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(
-    const State& state, const EventLog& events,
+    const State& state, const EventLog& events, const CoordinatorIdentity& self,
     const v1::ListEventsRequest& request);
 
 // Newest first; page tokens count the entries that came before.

@@ -35,6 +35,7 @@ class QueriesTest : public ::testing::Test {
 
   State state_;
   EventLog events_;
+  const CoordinatorIdentity self_ = {.incarnation = 7};
 };
 
 TEST_F(QueriesTest, FindsJobsByIdAndByName) {
@@ -88,7 +89,7 @@ TEST_F(QueriesTest, BadPagesAreRefused) {
             reason::kInvalidRequest);
   v1::ListEventsRequest events;
   events.set_page_size(-1);
-  EXPECT_EQ(ReasonOf(ListEvents(state_, events_, events).status()),
+  EXPECT_EQ(ReasonOf(ListEvents(state_, events_, self_, events).status()),
             reason::kInvalidRequest);
   v1::ListMembersRequest members;
   members.set_page_token("-4");
@@ -104,13 +105,16 @@ TEST_F(QueriesTest, EventsOfAJobAreFoundByItsName) {
   events_.Append(event);
   v1::ListEventsRequest request;
   request.set_job("digits");
-  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+  EXPECT_EQ(ListEvents(state_, events_, self_, request)->events_size(), 1);
   request.set_job("gone-1");
-  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+  EXPECT_EQ(ListEvents(state_, events_, self_, request)->events_size(), 1);
   request.clear_job();
-  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 2);
+  EXPECT_EQ(ListEvents(state_, events_, self_, request)->events_size(), 2);
+  EXPECT_EQ(
+      ListEvents(state_, events_, self_, request)->coordinator_incarnation(),
+      self_.incarnation);
   request.set_after_sequence(1);
-  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+  EXPECT_EQ(ListEvents(state_, events_, self_, request)->events_size(), 1);
 }
 
 TEST_F(QueriesTest, MembersComePageByPage) {

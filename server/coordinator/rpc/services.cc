@@ -190,13 +190,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
 grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(
     grpc::CallbackServerContext* context, const v1::ListEventsRequest* request,
     v1::ListEventsResponse* response) {
-  return Answer(
-      runtime_, context, response, [request](const CoordinatorView& view) {
-        auto found = coordinator::ListEvents(view.state, view.events, *request);
-        if (found.ok())
-          found->set_coordinator_incarnation(view.self.incarnation);
-        return found;
-      });
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::ListEvents(view.state, view.events,
+                                                 view.self, *request);
+                });
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetTrace(

@@ -122,7 +122,7 @@ const feed = new Feed({
     fetchJob();
   },
   onLog(events, incarnation) {
-    if (incarnation !== state.incarnation && incarnation !== "0") Object.assign(state, { incarnation, events: [] });
+    if (incarnation !== state.incarnation) Object.assign(state, { incarnation, events: [] });
     const last = BigInt(state.events.at(-1)?.sequence ?? 0);
     state.events = [...state.events, ...events.filter((event) => BigInt(event.sequence) > last)].slice(-MAX_EVENTS);
     render();
