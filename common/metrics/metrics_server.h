@@ -13,6 +13,8 @@
 
 namespace ringmaster {
 
+class RunningServer;
+
 // Thread-compatible. Free of the HTTP server's headers.
 class MetricsServer {
  public:
@@ -29,20 +31,18 @@ class MetricsServer {
       const HostPort& address, Collect collect,
       Probe is_live = [] { return absl::OkStatus(); },
       Probe is_ready = [] { return absl::OkStatus(); });
-  // Waits for the scrapes under way.
+  // Waits for the scrapes under way, for a second.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   // The address that it listens on, with the chosen port.
-  [[nodiscard]] const HostPort& address() const { return address_; }
+  [[nodiscard]] const HostPort& address() const;
 
  private:
-  struct Impl;
-  MetricsServer(const HostPort& address, std::unique_ptr<Impl> impl);
+  explicit MetricsServer(std::unique_ptr<RunningServer> server);
 
-  const HostPort address_;
-  const std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<RunningServer> server_;
 };
 
 }  // namespace ringmaster

@@ -434,7 +434,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
         metrics.AddTo(page);
         server->AddMetrics(page);
       }));
-  ASSIGN_OR_RETURN(std::unique_ptr<PageServer> page,
+  ASSIGN_OR_RETURN(const std::unique_ptr<PageServer> page,
                    StartPage(line, access, *runtime));
   RETURN_IF_ERROR(
       WritePortFile("--port_file", line.port_file, server->address().port));
@@ -470,7 +470,8 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   access_check.reset();
   monitoring->Set({.ready = absl::UnavailableError("is about to end")});
   AwaitSignal(signals, line.shutdown_delay);
-  page.reset();
+  // Its requests may still be under way, which must not delay the others' end.
+  if (page != nullptr) page->Stop();
   runtime->Shutdown();
   server->Shutdown(kShutdownGrace);
   return WithExitCode(absl::CancelledError("stopped"), ExitCode::kStopped);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +15,8 @@
 #include "common/credentials/tls_watch.h"
 #include "common/http/bind.h"
 #include "common/http/bounded_pool.h"
+#include "common/http/http_server.h"
+#include "common/http/running_server.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/access/access_control.h"
 #include "server/coordinator/page/certificate.h"
@@ -120,10 +121,9 @@ struct PageServer::Impl {
       : options(std::move(given)), feed(runtime) {}
 
   // The server itself, without routes.
-  [[nodiscard]] std::unique_ptr<httplib::Server> MakeServer() const;
-  void AddRoutes();
-  void AddLogin();
-  [[nodiscard]] absl::Status Listen();
+  [[nodiscard]] std::unique_ptr<HttpServer> MakeServer() const;
+  void AddRoutes(httplib::Server& server);
+  void AddLogin(httplib::Server& server);
 
   [[nodiscard]] bool IsOwn(const std::string& host) const;
   [[nodiscard]] std::string AuthorizationOf(
@@ -137,9 +137,7 @@ struct PageServer::Impl {
   Logins logins;
   RefusalLog refusals;
   std::atomic<int> streams = 0;
-  std::unique_ptr<httplib::Server> server;
-  std::atomic<bool> is_over = false;  // the thread's work
-  std::thread thread;
+  std::unique_ptr<RunningServer> server;  // the last member: it uses the others
 };
 
 namespace {
@@ -249,15 +247,13 @@ void PageServer::Impl::ServeLog(const httplib::Request& request,
          answer);
 }
 
-std::unique_ptr<httplib::Server> PageServer::Impl::MakeServer() const {
-  std::unique_ptr<httplib::Server> made;
+std::unique_ptr<HttpServer> PageServer::Impl::MakeServer() const {
+  std::unique_ptr<HttpServer> made;
   if (options.tls == nullptr) {
-    made = std::make_unique<httplib::Server>();
+    made = std::make_unique<HttpServer>();
   } else {
-    made = std::make_unique<httplib::SSLServer>([this](SSL_CTX& context) {
-      ShowCertificate(*options.tls, context);
-      return true;
-    });
+    made = std::make_unique<HttpServer>(
+        [this](SSL_CTX& context) { ShowCertificate(*options.tls, context); });
   }
   const int threads = options.max_streams + kRequestThreads;
   made->new_task_queue = [threads] {
@@ -266,8 +262,6 @@ std::unique_ptr<httplib::Server> PageServer::Impl::MakeServer() const {
   made->set_tcp_nodelay(true);
   made->set_read_timeout(kIdleSeconds);
   made->set_write_timeout(kIdleSeconds);
-  // A connection that waits for its next request would hold a thread meanwhile.
-  made->set_keep_alive_max_count(1);
   made->set_payload_max_length(kMaxBodyBytes);
   httplib::Headers headers;
   for (const auto& [name, value] : SecurityHeaders())
@@ -276,9 +270,9 @@ std::unique_ptr<httplib::Server> PageServer::Impl::MakeServer() const {
   return made;
 }
 
-void PageServer::Impl::AddLogin() {
-  server->Post("/api/login", [this](const httplib::Request& request,
-                                    httplib::Response& answer) {
+void PageServer::Impl::AddLogin(httplib::Server& server) {
+  server.Post("/api/login", [this](const httplib::Request& request,
+                                   httplib::Response& answer) {
     if (options.access == nullptr) {
       return AnswerError(
           absl::FailedPreconditionError("nobody needs to sign in here"),
@@ -296,8 +290,8 @@ void PageServer::Impl::AddLogin() {
                      "; Secure; HttpOnly; SameSite=Strict"));
     answer.status = 204;
   });
-  server->Delete("/api/login", [this](const httplib::Request& request,
-                                      httplib::Response& answer) {
+  server.Delete("/api/login", [this](const httplib::Request& request,
+                                     httplib::Response& answer) {
     const std::string cookies = request.get_header_value("Cookie");
     logins.Remove(CookieValue(cookies, kCookie));
     answer.set_header("Set-Cookie",
@@ -308,9 +302,9 @@ void PageServer::Impl::AddLogin() {
   });
 }
 
-void PageServer::Impl::AddRoutes() {
-  server->set_pre_routing_handler([this](const httplib::Request& request,
-                                         httplib::Response& answer) {
+void PageServer::Impl::AddRoutes(httplib::Server& server) {
+  server.set_pre_routing_handler([this](const httplib::Request& request,
+                                        httplib::Response& answer) {
     absl::Status status;
     const std::string host = request.get_header_value("Host");
     if (!IsOwn(host)) {
@@ -328,7 +322,7 @@ void PageServer::Impl::AddRoutes() {
     AnswerError(status, answer);
     return httplib::Server::HandlerResponse::Handled;
   });
-  server->set_error_handler(
+  server.set_error_handler(
       [](const httplib::Request&, httplib::Response& answer) {
         if (!answer.body.empty()) return;
         answer.set_content(answer.status == 404 ? "there is no such page\n"
@@ -339,14 +333,14 @@ void PageServer::Impl::AddRoutes() {
     const std::string path = file.name == "index.html"
                                  ? "/"
                                  : absl::StrCat("/", std::string(file.name));
-    server->Get(path,
-                [file](const httplib::Request&, httplib::Response& answer) {
-                  answer.set_content(file.content.data(), file.content.size(),
-                                     std::string(ContentTypeOf(file.name)));
-                });
+    server.Get(path,
+               [file](const httplib::Request&, httplib::Response& answer) {
+                 answer.set_content(file.content.data(), file.content.size(),
+                                    std::string(ContentTypeOf(file.name)));
+               });
   }
-  server->Get("/api/state", [this](const httplib::Request&,
-                                   httplib::Response& answer) {
+  server.Get("/api/state", [this](const httplib::Request&,
+                                  httplib::Response& answer) {
     const auto news =
         feed.After({}, Clock::Real().Now() + absl::Seconds(kIdleSeconds));
     Answer(news.has_value()
@@ -354,47 +348,39 @@ void PageServer::Impl::AddRoutes() {
                : absl::UnavailableError("the coordinator has not answered yet"),
            answer);
   });
-  server->Get("/api/log",
-              [this](const httplib::Request& request,
-                     httplib::Response& answer) { ServeLog(request, answer); });
-  server->Get("/api/events", [this](const httplib::Request& request,
-                                    httplib::Response& answer) {
+  server.Get("/api/log",
+             [this](const httplib::Request& request,
+                    httplib::Response& answer) { ServeLog(request, answer); });
+  server.Get("/api/events", [this](const httplib::Request& request,
+                                   httplib::Response& answer) {
     ServeStream(request, answer);
   });
-  server->Get(R"(/api/jobs/([^/]+))", [this](const httplib::Request& request,
-                                             httplib::Response& answer) {
+  server.Get(R"(/api/jobs/([^/]+))", [this](const httplib::Request& request,
+                                            httplib::Response& answer) {
     Answer(feed.JobJson(request.matches[1]), answer);
   });
-  AddLogin();
-}
-
-absl::Status PageServer::Impl::Listen() {
-  ASSIGN_OR_RETURN(const HostPort bound, Bind(options.listen, *server));
-  options.listen.port = bound.port;
-  thread = std::thread([this] {
-    server->listen_after_bind();
-    is_over = true;
-  });
-  // A server that does not run yet would not hear that it shall stop.
-  while (!server->is_running() && !is_over) std::this_thread::yield();
-  return absl::OkStatus();
+  AddLogin(server);
 }
 
 absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(
     CoordinatorRuntime& runtime, PageOptions options) {
   auto impl = std::make_unique<Impl>(runtime, std::move(options));
-  impl->server = impl->MakeServer();
-  impl->AddRoutes();
-  RETURN_IF_ERROR(impl->Listen());
+  std::unique_ptr<HttpServer> server = impl->MakeServer();
+  impl->AddRoutes(*server);
+  HostPort& listen = impl->options.listen;
+  ASSIGN_OR_RETURN(const HostPort bound, Bind(listen, *server));
+  listen.port = bound.port;
+  impl->server = std::make_unique<RunningServer>(std::move(server), bound);
   return std::unique_ptr<PageServer>(new PageServer(std::move(impl)));
 }
 
 PageServer::PageServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-PageServer::~PageServer() {
+PageServer::~PageServer() { Stop(); }
+
+void PageServer::Stop() {
+  impl_->server->Stop();
   impl_->feed.Close();
-  impl_->server->stop();
-  impl_->thread.join();
 }
 
 const HostPort& PageServer::address() const { return impl_->options.listen; }

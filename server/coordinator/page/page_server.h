@@ -53,10 +53,14 @@ class PageServer {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<PageServer>> Start(
       CoordinatorRuntime& runtime, PageOptions options);
 
-  // Ends the streams and waits for the requests under way.
+  // Stops, and waits a second for the requests under way before it breaks their
+  // connections; so no client holds it up.
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
+
+  // Takes no more requests and ends the streams. Returns at once.
+  void Stop();
 
   // Its address, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
