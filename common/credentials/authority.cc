@@ -17,14 +17,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/credentials/pem.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
 
 using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
-using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 // The error for a call of OpenSSL that failed; empties its queue, which gRPC would
 // report as its own.
@@ -33,11 +32,6 @@ absl::Status Failed(absl::string_view what) {
   ERR_error_string_n(ERR_get_error(), text.data(), text.size());
   ERR_clear_error();
   return absl::InternalError(absl::StrCat(what, " failed: ", text.data()));
-}
-
-BioPtr Reader(const std::string& text) {
-  return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())),
-          &BIO_free};
 }
 
 std::string TextOf(BIO* bio) {
@@ -64,14 +58,10 @@ absl::StatusOr<std::string> ToPem(EVP_PKEY* key) {
 }
 
 absl::StatusOr<X509Ptr> CertificateFrom(const std::string& pem) {
-  const BioPtr bio = Reader(pem);
-  X509Ptr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr),
-                      &X509_free);
-  ERR_clear_error();
-  if (certificate == nullptr) {
+  Certificates certificates = ParseCertificates(pem);
+  if (certificates.empty())
     return absl::InvalidArgumentError("is not a certificate in PEM");
-  }
-  return certificate;
+  return std::move(certificates.front());
 }
 
 absl::Status AddExtension(X509* certificate, X509* issuer, int nid,
@@ -226,10 +216,7 @@ absl::StatusOr<CertificateAuthority> CertificateAuthority::Create(
 absl::StatusOr<CertificateAuthority> CertificateAuthority::Load(
     const CertificateAndKey& pem) {
   ASSIGN_OR_RETURN(X509Ptr certificate, CertificateFrom(pem.certificate));
-  const BioPtr bio = Reader(pem.key);
-  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr),
-             &EVP_PKEY_free);
-  ERR_clear_error();
+  KeyPtr key = ParseKey(pem.key);
   if (key == nullptr ||
       X509_check_private_key(certificate.get(), key.get()) != 1) {
     ERR_clear_error();

@@ -1,10 +1,8 @@
 #include "common/credentials/tls_files.h"
 
-#include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -20,15 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/read_file.h"
+#include "common/credentials/pem.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
-
-using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
-using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
-using Certificates = std::vector<X509Ptr>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 std::string FormatDate(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
@@ -49,34 +43,6 @@ absl::StatusOr<std::string> ReadFile(std::string_view flag,
   }
   if (text->empty()) return WrongFile(flag, path, "is empty");
   return text;
-}
-
-// All certificates of `pem`, in order; none if there is none, or one of them is not
-// whole.
-Certificates ParseCertificates(const std::string& pem) {
-  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
-                   &BIO_free);
-  Certificates certificates;
-  ERR_clear_error();
-  while (true) {
-    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr),
-                 &X509_free);
-    if (next == nullptr) break;
-    certificates.push_back(std::move(next));
-  }
-  const bool is_at_end =
-      ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  if (!is_at_end) certificates.clear();
-  return certificates;
-}
-
-// A key with a password is not read: there is nobody to ask for it.
-KeyPtr ParseKey(const std::string& pem) {
-  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
-                   &BIO_free);
-  const auto refuse = [](char*, int, int, void*) { return -1; };
-  return {PEM_read_bio_PrivateKey(bio.get(), nullptr, refuse, nullptr),
-          &EVP_PKEY_free};
 }
 
 absl::Time TimeOf(const ASN1_TIME* time) {

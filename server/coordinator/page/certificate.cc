@@ -1,49 +1,35 @@
 #include "server/coordinator/page/certificate.h"
 
-#include <openssl/bio.h>
-#include <openssl/pem.h>
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include <memory>
-
+#include "common/credentials/pem.h"
 #include "common/credentials/tls_files.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
-struct Deleter {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using BioPtr = std::unique_ptr<BIO, Deleter>;
-using X509Ptr = std::unique_ptr<X509, Deleter>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter>;
-
-BioPtr Reader(const std::string& text) {
-  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
-X509Ptr NextCertificate(BIO& pem) {
-  return X509Ptr(PEM_read_bio_X509(&pem, nullptr, nullptr, nullptr));
+bool Use(const TlsFiles& files, SSL* connection) {
+  const Certificates chain = ParseCertificates(files.certificate);
+  const KeyPtr key = ParseKey(files.key);
+  if (chain.empty() || key == nullptr ||
+      SSL_use_certificate(connection, chain.front().get()) != 1 ||
+      SSL_use_PrivateKey(connection, key.get()) != 1) {
+    return false;
+  }
+  for (size_t i = 1; i < chain.size(); ++i) {
+    if (SSL_add1_chain_cert(connection, chain[i].get()) != 1) return false;
+  }
+  return true;
 }
 
 // 1: go on with the handshake. TlsWatch hands out only files that fit together.
 int UseNewest(SSL* connection, void* argument) {
   const auto files = static_cast<const TlsWatch*>(argument)->files();
-  const BioPtr pem = Reader(files->certificate);
-  const X509Ptr own = NextCertificate(*pem);
-  const KeyPtr key(PEM_read_bio_PrivateKey(Reader(files->key).get(), nullptr,
-                                           nullptr, nullptr));
-  if (own == nullptr || key == nullptr ||
-      SSL_use_certificate(connection, own.get()) != 1 ||
-      SSL_use_PrivateKey(connection, key.get()) != 1) {
-    return 0;
-  }
-  while (const X509Ptr next = NextCertificate(*pem)) {
-    if (SSL_add1_chain_cert(connection, next.get()) != 1) return 0;
-  }
-  return 1;
+  const bool is_used = Use(*files, connection);
+  // The handshake would take what is left in OpenSSL's queue of errors for its own.
+  ERR_clear_error();
+  return is_used ? 1 : 0;
 }
 
 }  // namespace
@@ -54,12 +40,14 @@ void ShowCertificate(const TlsWatch& watch, SSL_CTX& context) {
 }
 
 bool NamesHost(const TlsWatch& watch, const std::string& host) {
-  const auto files = watch.files();
-  const X509Ptr certificate = NextCertificate(*Reader(files->certificate));
-  return certificate != nullptr &&
-         (X509_check_host(certificate.get(), host.data(), host.size(), 0,
-                          nullptr) == 1 ||
-          X509_check_ip_asc(certificate.get(), host.c_str(), 0) == 1);
+  const Certificates chain = ParseCertificates(watch.files()->certificate);
+  if (chain.empty()) return false;
+  X509* const own = chain.front().get();
+  const bool is_named =
+      X509_check_host(own, host.data(), host.size(), 0, nullptr) == 1 ||
+      X509_check_ip_asc(own, host.c_str(), 0) == 1;
+  ERR_clear_error();
+  return is_named;
 }
 
 }  // namespace ringmaster::coordinator
