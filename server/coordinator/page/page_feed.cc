@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/proto_to_json.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/rpc/ask_and_wait.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/state_proto.h"
@@ -19,35 +20,6 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 constexpr absl::Duration kMaxStatusAge = absl::Seconds(2);
 
 constexpr JsonOptions kOneLine = {.is_indented = false, .has_defaults = true};
-
-// Asks the runtime and waits for the answer of `question`, a function from the view.
-template <typename Answer, typename Question>
-absl::StatusOr<Answer> AskAndWait(CoordinatorRuntime& runtime, Clock& clock,
-                                  Question question) {
-  struct Reply {
-    Mutex mutex;
-    CondVar given;
-    std::optional<Answer> answer GUARDED_BY(mutex);
-  };
-  const auto reply = std::make_shared<Reply>();
-  RETURN_IF_ERROR(runtime.Ask(
-      [reply, question = std::move(question)](const CoordinatorView& view) {
-        Answer answer = question(view);
-        MutexLock lock(reply->mutex);
-        reply->answer = std::move(answer);
-        reply->given.NotifyAll();
-      }));
-  const MonotonicTime deadline = clock.Now() + kPatience;
-  MutexLock lock(reply->mutex);
-  while (!reply->answer.has_value()) {
-    if (!reply->given.WaitUntil(reply->mutex, clock, deadline)) {
-      return absl::UnavailableError(
-          absl::StrCat("the coordinator has not answered for ",
-                       absl::FormatDuration(kPatience), "; see its log"));
-    }
-  }
-  return *std::move(reply->answer);
-}
 
 bool IsWorthExplaining(v1::JobState state) {
   return state != v1::JOB_STATE_RUNNING && state < v1::JOB_STATE_SUCCEEDED;
@@ -101,8 +73,8 @@ void PageFeed::LookAtRuntime() {
     last_revision = state_revision_;
     is_old = status_ == nullptr || clock_.Now() - status_time_ > kMaxStatusAge;
   }
-  absl::StatusOr<Look> look = AskAndWait<Look>(
-      runtime_, clock_,
+  absl::StatusOr<Look> look = AskAndWait(
+      runtime_, clock_, kPatience,
       [last_event, last_revision, is_old](const CoordinatorView& view) {
         Look seen;
         const auto revision = static_cast<int64_t>(view.state.revision);
@@ -168,10 +140,10 @@ std::optional<PageNews> PageFeed::After(const StreamPosition& seen,
 
 absl::StatusOr<std::string> PageFeed::JobJson(const std::string& job) {
   ASSIGN_OR_RETURN(const JobAnswer answer,
-                   AskAndWait<JobAnswer>(runtime_, clock_,
-                                         [job](const CoordinatorView& view) {
-                                           return AskForJob(view, job);
-                                         }));
+                   AskAndWait(runtime_, clock_, kPatience,
+                              [job](const CoordinatorView& view) {
+                                return AskForJob(view, job);
+                              }));
   RETURN_IF_ERROR(answer.job.status());
   ASSIGN_OR_RETURN(const std::string job_json,
                    ProtoToJson(answer.job->job(), kOneLine));
