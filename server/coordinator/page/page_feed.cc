@@ -18,6 +18,8 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(2);
 // A status tells ages, too, so it is taken anew although nothing has changed.
 constexpr absl::Duration kMaxStatusAge = absl::Seconds(2);
+// A job's text is forgotten when nobody has wanted it for this long.
+constexpr absl::Duration kMaxIdle = absl::Seconds(4);
 
 constexpr JsonOptions kOneLine = {.is_indented = false, .has_defaults = true};
 
@@ -52,6 +54,30 @@ absl::StatusOr<std::string> PageStatus::Json() const {
     ASSIGN_OR_RETURN(json_, ProtoToJson(status_, kOneLine));
   }
   return json_;
+}
+
+absl::StatusOr<std::string> JobText::Get(
+    Clock& clock, const std::function<absl::StatusOr<std::string>()>& make) {
+  {
+    // Whoever makes it has begun before, and gives up first.
+    const MonotonicTime deadline = clock.Now() + 2 * kPatience;
+    MutexLock lock(mutex_);
+    while (is_being_made_) {
+      if (!made_.WaitUntil(mutex_, clock, deadline)) {
+        return absl::UnavailableError(
+            "the coordinator has not answered yet; see its log");
+      }
+    }
+    if (text_.has_value() && clock.Now() - time_ < kLookInterval) return *text_;
+    is_being_made_ = true;
+  }
+  absl::StatusOr<std::string> text = make();
+  MutexLock lock(mutex_);
+  is_being_made_ = false;
+  text_ = text;
+  time_ = clock.Now();
+  made_.NotifyAll();
+  return text;
 }
 
 PageFeed::PageFeed(CoordinatorRuntime& runtime, Clock& clock)
@@ -138,7 +164,30 @@ std::optional<PageNews> PageFeed::After(const StreamPosition& seen,
   return NewsAfter(seen);
 }
 
+std::shared_ptr<const PageStatus> PageFeed::Status(MonotonicTime deadline) {
+  MutexLock lock(mutex_);
+  while (!is_closed_ && status_ == nullptr) {
+    if (!changed_.WaitUntil(mutex_, clock_, deadline)) break;
+  }
+  return is_closed_ ? nullptr : status_;
+}
+
 absl::StatusOr<std::string> PageFeed::JobJson(const std::string& job) {
+  return TextOf(job)->Get(clock_, [&] { return MakeJobJson(job); });
+}
+
+std::shared_ptr<JobText> PageFeed::TextOf(const std::string& job) {
+  MutexLock lock(mutex_);
+  const MonotonicTime now = clock_.Now();
+  std::erase_if(wanted_jobs_, [now](const auto& entry) {
+    return now - entry.second.time > kMaxIdle;
+  });
+  WantedJob& wanted = wanted_jobs_[job];
+  wanted.time = now;
+  return wanted.text;
+}
+
+absl::StatusOr<std::string> PageFeed::MakeJobJson(const std::string& job) {
   ASSIGN_OR_RETURN(const JobAnswer answer,
                    AskAndWait(runtime_, clock_, kPatience,
                               [job](const CoordinatorView& view) {
@@ -151,14 +200,16 @@ absl::StatusOr<std::string> PageFeed::JobJson(const std::string& job) {
   if (answer.explanation.has_value()) {
     ASSIGN_OR_RETURN(explanation, ProtoToJson(*answer.explanation, kOneLine));
   }
-  std::string curves;
+  std::optional<JobCurves> curves;
   {
     MutexLock lock(mutex_);
-    curves = CurvesJson(history_.Find(answer.job->job().id()));
+    const JobCurves* const known = history_.Find(answer.job->job().id());
+    if (known != nullptr) curves = *known;
   }
   return absl::StrCat(
       "{\"job\":", job_json, ",\"explain\":", explanation,
-      ",\"curves\":", curves, ",\"curves_since\":\"",
+      ",\"curves\":", CurvesJson(curves.has_value() ? &*curves : nullptr),
+      ",\"curves_since\":\"",
       absl::FormatTime(absl::RFC3339_sec, start_time_, absl::UTCTimeZone()),
       "\"}");
 }

@@ -2,7 +2,8 @@
 // newest status, the last events, and the curves of jobs.
 //
 // The runtime's executor only copies its state; texts are made on the threads that
-// want them. So one more viewer costs the coordinator's decisions nothing.
+// want them, once for all viewers. So one more viewer costs the coordinator's
+// decisions nothing.
 // Thread-safe. The runtime outlives it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_FEED_H_
 #define RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_FEED_H_
@@ -10,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +53,25 @@ class PageStatus {
   mutable std::string json_ GUARDED_BY(mutex_);
 };
 
+// A job's JSON, made once for all who want it within kLookInterval. Thread-safe.
+class JobText {
+ public:
+  // Returns the text; makes it by `make` if it is too old, or waits for whoever is
+  // making it.
+  //   UNAVAILABLE  who makes it has not done so in time
+  // Other errors are those of `make`.
+  [[nodiscard]] absl::StatusOr<std::string> Get(
+      Clock& clock, const std::function<absl::StatusOr<std::string>()>& make)
+      EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  CondVar made_;
+  bool is_being_made_ GUARDED_BY(mutex_) = false;
+  std::optional<absl::StatusOr<std::string>> text_ GUARDED_BY(mutex_);
+  MonotonicTime time_ GUARDED_BY(mutex_);
+};
+
 // News that a viewer has not seen yet.
 struct PageNews {
   std::shared_ptr<const PageStatus> status = {};  // null: it has the newest
@@ -70,8 +92,13 @@ class PageFeed {
                                               MonotonicTime deadline)
       EXCLUDES(mutex_);
 
+  // Returns the newest status, and waits for the first until `deadline` or Close.
+  // Null: there is none.
+  [[nodiscard]] std::shared_ptr<const PageStatus> Status(MonotonicTime deadline)
+      EXCLUDES(mutex_);
+
   // {"job": ..., "explain": ..., "curves": ..., "curves_since": TIME}: all about the
-  // job; explained unless it runs or has ended.
+  // job, at most kLookInterval old; explained unless it runs or has ended.
   //   NOT_FOUND    no such job, or it is no longer kept
   //   UNAVAILABLE  the coordinator did not answer in time
   [[nodiscard]] absl::StatusOr<std::string> JobJson(const std::string& job)
@@ -86,8 +113,19 @@ class PageFeed {
     v1::ListEventsResponse events;
   };
 
+  struct WantedJob {
+    std::shared_ptr<JobText> text = std::make_shared<JobText>();
+    MonotonicTime time = {};  // when somebody wanted it last
+  };
+
   void LookAtRuntime() EXCLUDES(mutex_);
   void Take(Look look) EXCLUDES(mutex_);
+  // The place of the job's text; forgets those that nobody wants any more.
+  [[nodiscard]] std::shared_ptr<JobText> TextOf(const std::string& job)
+      EXCLUDES(mutex_);
+  // JobJson, anew.
+  [[nodiscard]] absl::StatusOr<std::string> MakeJobJson(const std::string& job)
+      EXCLUDES(mutex_);
   [[nodiscard]] bool HasNews(const StreamPosition& seen) const REQUIRES(mutex_);
   [[nodiscard]] PageNews NewsAfter(const StreamPosition& seen) const
       REQUIRES(mutex_);
@@ -108,6 +146,7 @@ class PageFeed {
   MonotonicTime status_time_ GUARDED_BY(mutex_);
   std::deque<v1::Event> events_ GUARDED_BY(mutex_);
   History history_ GUARDED_BY(mutex_);
+  std::map<std::string, WantedJob> wanted_jobs_ GUARDED_BY(mutex_);
 
   PeriodicThread thread_;  // the last member: it uses the others
 };

@@ -341,10 +341,10 @@ void PageServer::Impl::AddRoutes(httplib::Server& server) {
   }
   server.Get("/api/state", [this](const httplib::Request&,
                                   httplib::Response& answer) {
-    const auto news =
-        feed.After({}, Clock::Real().Now() + absl::Seconds(kIdleSeconds));
-    Answer(news.has_value()
-               ? news->status->Json()
+    const auto status =
+        feed.Status(Clock::Real().Now() + absl::Seconds(kIdleSeconds));
+    Answer(status != nullptr
+               ? status->Json()
                : absl::UnavailableError("the coordinator has not answered yet"),
            answer);
   });

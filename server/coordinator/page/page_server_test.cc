@@ -4,9 +4,8 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
+#include <fstream>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,12 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/credentials/testing/test_certificates.h"
+#include "common/credentials/tls_watch.h"
 #include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator/page/request_rules.h"
-#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/page/testing/test_coordinator.h"
 #include "server/coordinator/rpc/runtime.h"
 
 namespace ringmaster::coordinator {
@@ -36,26 +37,23 @@ constexpr absl::Duration kPatience = absl::Seconds(40);
 class PageServerTest : public ::testing::Test {
  protected:
   PageServerTest() { StartCoordinator(); }
-
-  ~PageServerTest() override {
-    page_.reset();
-    runtime_->Shutdown();
-    runtime_.reset();
-    std::filesystem::remove_all(state_dir_);
-  }
+  ~PageServerTest() override { page_.reset(); }
 
   // A new one, and its page.
   void StartCoordinator() {
-    auto runtime =
-        CoordinatorRuntime::Start({.state_dir = state_dir_, .version = "test"});
-    EXPECT_TRUE(runtime.ok()) << runtime.status();
-    runtime_ = *std::move(runtime);
-    auto page = PageServer::Start(
-        *runtime_,
-        {.listen = {.host = "127.0.0.1", .port = 0}, .max_streams = 2});
-    EXPECT_TRUE(page.ok()) << page.status();
-    page_ = *std::move(page);
+    page_.reset();
+    coordinator_.reset();
+    coordinator_ = std::make_unique<TestCoordinator>();
+    page_ = StartPage({});
     client_ = NewClient();
+  }
+
+  std::unique_ptr<PageServer> StartPage(PageOptions options) {
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    options.max_streams = 2;
+    auto page = PageServer::Start(coordinator_->runtime(), std::move(options));
+    EXPECT_TRUE(page.ok()) << page.status();
+    return *std::move(page);
   }
 
   std::unique_ptr<httplib::Client> NewClient() const {
@@ -63,33 +61,6 @@ class PageServerTest : public ::testing::Test {
         std::make_unique<httplib::Client>("127.0.0.1", page_->address().port);
     client->set_read_timeout(40);
     return client;
-  }
-
-  // Queues a job and returns its id.
-  std::string Submit() {
-    v1::SubmitJobRequest request;
-    v1::JobSpec& spec = *request.mutable_spec();
-    spec.set_name("waits");
-    spec.mutable_workers()->set_min(3);
-    spec.mutable_workers()->set_max(3);
-    v1::TrainProgram& train = *spec.mutable_train();
-    train.set_steps(10);
-    train.set_global_batch(32);
-    train.mutable_model()->mutable_mlp();
-    train.mutable_data()->mutable_synthetic()->set_samples(64);
-    train.mutable_optimizer()->mutable_adamw();
-    absl::StatusOr<SubmitRequested> parsed = ParseSubmit(request);
-    EXPECT_TRUE(parsed.ok()) << parsed.status();
-    std::promise<std::string> id;
-    EXPECT_TRUE(runtime_
-                    ->Submit(*std::move(parsed),
-                             [&](const absl::Status& status,
-                                 const CoordinatorView&, const Job* job) {
-                               EXPECT_TRUE(status.ok()) << status;
-                               id.set_value(job == nullptr ? "" : job->id);
-                             })
-                    .ok());
-    return id.get_future().get();
   }
 
   // Reads a stream until `is_enough` of all its text; fails once it has lasted
@@ -109,10 +80,7 @@ class PageServerTest : public ::testing::Test {
     return text;
   }
 
-  const std::string state_dir_ = absl::StrCat(
-      std::getenv("TEST_TMPDIR"), "/",
-      ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  std::unique_ptr<CoordinatorRuntime> runtime_;
+  std::unique_ptr<TestCoordinator> coordinator_;
   std::unique_ptr<PageServer> page_;
   std::unique_ptr<httplib::Client> client_;
 };
@@ -160,7 +128,7 @@ TEST_F(PageServerTest, OtherPathsAndHostsGetOneLine) {
 }
 
 TEST_F(PageServerTest, TellsTheStateAndAJobThatWaits) {
-  const std::string id = Submit();
+  const std::string id = coordinator_->Submit();
   Json state;
   const MonotonicTime deadline = Clock::Real().Now() + kPatience;
   do {  // it is told within one look
@@ -184,7 +152,7 @@ TEST_F(PageServerTest, AJobThatIsGoneIsOneLine) {
 }
 
 TEST_F(PageServerTest, AStreamGoesOnAfterTheLastEvent) {
-  const std::string id = Submit();
+  const std::string id = coordinator_->Submit();
   const std::string first = ReadStream({}, [&](const std::string& text) {
     return absl::StrContains(text, "event: status") &&
            absl::StrContains(text, "job.submitted") &&
@@ -206,24 +174,21 @@ TEST_F(PageServerTest, AStreamGoesOnAfterTheLastEvent) {
 
 // Each process counts its events from 1.
 TEST_F(PageServerTest, AViewerOfTheLastCoordinatorGetsAllOfTheNextOne) {
-  const std::string first = Submit();
+  const std::string first = coordinator_->Submit();
   const std::string text = ReadStream({}, [&](const std::string& told) {
     return absl::StrContains(told, "job.submitted") &&
            absl::EndsWith(told, "\n\n");
   });
   const size_t at = text.rfind("id: ") + 4;
   const std::string last = text.substr(at, text.find('\n', at) - at);
-  page_.reset();
-  runtime_.reset();
-  std::filesystem::remove_all(state_dir_);
   StartCoordinator();
   // Its log may be empty yet, but not the other one's.
   const std::string incarnation =
-      absl::StrCat(runtime_->identity().incarnation);
+      absl::StrCat(coordinator_->runtime().identity().incarnation);
   const httplib::Result log =
       client_->Get(absl::StrCat("/api/log?after=", last).c_str());
   EXPECT_EQ(Json::parse(log->body)["coordinator_incarnation"], incarnation);
-  EXPECT_EQ(Submit(), first);
+  EXPECT_EQ(coordinator_->Submit(), first);
   const std::string again =
       ReadStream({{"Last-Event-ID", last}}, [](const std::string& told) {
         return absl::StrContains(told, "job.submitted") &&
@@ -271,9 +236,32 @@ TEST_F(PageServerTest, OneViewerTooManyIsToldTheLimit) {
   for (std::thread& viewer : viewers) viewer.join();
 }
 
+// The leaf and those that signed it, as ACME's clients write them.
+TEST_F(PageServerTest, ShowsACertificateWithItsChain) {
+  const std::string directory = std::getenv("TEST_TMPDIR");
+  const TestCertificates authority(directory, "page");
+  const TestCertificates::Files own = authority.Issue("page");
+  std::ofstream(own.certificate, std::ios::app)
+      << std::ifstream(authority.ca_file()).rdbuf();
+  auto tls = FollowTlsFiles({.tls_cert_file = own.certificate,
+                             .tls_key_file = own.key,
+                             .takes_tokens = true});
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  PageOptions options;
+  options.tls = *std::move(tls);
+  const auto page = StartPage(std::move(options));
+  for (const char* path : {"/", "/api/state"}) {
+    httplib::SSLClient client("127.0.0.1", page->address().port);
+    client.set_ca_cert_path(authority.ca_file().c_str());
+    const httplib::Result answer = client.Get(path);
+    ASSERT_TRUE(answer) << path << ": " << to_string(answer.error());
+    EXPECT_EQ(answer->status, 200) << path;
+  }
+}
+
 TEST_F(PageServerTest, APortThatIsTakenIsOneLine) {
   const auto second =
-      PageServer::Start(*runtime_, {.listen = page_->address()});
+      PageServer::Start(coordinator_->runtime(), {.listen = page_->address()});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("cannot listen on 127.0.0.1:"));
