@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
 #include "server/coordinator/rpc/peer_address.h"
@@ -60,15 +59,6 @@ Role RoleFor(v1::Role role) {
   return role == v1::ROLE_WORKER ? Role::kWorker : Role::kServer;
 }
 
-absl::Status MayNotJoin(const std::string& name, const std::string& roles,
-                        v1::Role role) {
-  return WithReason(
-      absl::PermissionDeniedError(absl::StrCat(
-          name, " (", roles, ") may not join as a ", std::string(NameOf(role)),
-          ", which takes the role ", std::string(NameOf(RoleFor(role))))),
-      reason::kPermissionDenied);
-}
-
 class Admission final : public grpc::AuthMetadataProcessor {
  public:
   Admission(std::shared_ptr<const AccessControl> access,
@@ -110,33 +100,31 @@ std::string AddressOf(const grpc::CallbackServerContext& context) {
   return host.empty() ? "unix" : host;
 }
 
+std::optional<Identity> IdentityOf(const grpc::CallbackServerContext& context,
+                                   const AccessControl* access) {
+  if (access == nullptr) return std::nullopt;
+  return access->Identify(CredentialsOf(context)).value_or(Identity());
+}
+
 Caller CallerOf(const grpc::CallbackServerContext& context,
-                const AccessControl* access) {
+                const std::optional<Identity>& identity) {
   Caller caller;
   caller.address = AddressOf(context);
-  if (access == nullptr) return caller;
-  caller.owns_all = false;
-  const absl::StatusOr<Identity> identity =
-      access->Identify(CredentialsOf(context));
-  // Its credentials were taken away after the call was admitted.
-  if (!identity.ok()) return caller;
+  if (!identity.has_value()) return caller;
   caller.name = identity->name;
   caller.roles = NamesOf(identity->roles);
   caller.owns_all = identity->roles.Has(Role::kOperator);
   return caller;
 }
 
-absl::Status CheckSessionRole(const Caller& caller, v1::Role role) {
-  if (caller.name.empty() && caller.owns_all) return absl::OkStatus();
-  for (const absl::string_view has : absl::StrSplit(caller.roles, ',')) {
-    if (has == std::string(NameOf(RoleFor(role)))) return absl::OkStatus();
-  }
-  return MayNotJoin(caller.name, caller.roles, role);
-}
-
 absl::Status CheckSessionRole(const Identity& caller, v1::Role role) {
   if (caller.roles.Has(RoleFor(role))) return absl::OkStatus();
-  return MayNotJoin(caller.name, NamesOf(caller.roles), role);
+  return WithReason(
+      absl::PermissionDeniedError(absl::StrCat(
+          caller.name, " (", NamesOf(caller.roles), ") may not join as a ",
+          std::string(NameOf(role)), ", which takes the role ",
+          std::string(NameOf(RoleFor(role))))),
+      reason::kPermissionDenied);
 }
 
 }  // namespace ringmaster::coordinator

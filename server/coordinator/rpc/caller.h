@@ -3,6 +3,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_RPC_CALLER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -28,14 +29,16 @@ namespace ringmaster::coordinator {
     const grpc::CallbackServerContext& context);
 [[nodiscard]] std::string AddressOf(const grpc::CallbackServerContext& context);
 
-// The caller, who was admitted. `access` null: nobody is asked who they are, and
+// The identity of a caller who was admitted; without a name if its credentials were
+// taken away since. nullopt, if `access` is null: nobody is asked who they are, and
 // everybody may do everything.
+[[nodiscard]] std::optional<Identity> IdentityOf(
+    const grpc::CallbackServerContext& context, const AccessControl* access);
+// The same for the core.
 [[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
-                              const AccessControl* access);
+                              const std::optional<Identity>& identity);
 
 // PERMISSION_DENIED unless the caller may have a session in `role`.
-[[nodiscard]] absl::Status CheckSessionRole(const Caller& caller,
-                                            v1::Role role);
 [[nodiscard]] absl::Status CheckSessionRole(const Identity& caller,
                                             v1::Role role);
 

@@ -106,7 +106,7 @@ std::shared_ptr<WatchReactor<Message>> StartWatch(
 grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>*
 CoordinatorServiceImpl::Session(grpc::CallbackServerContext* context) {
   return SessionReactor::Start(context, runtime_, acceptor_,
-                               CallerOf(*context, access_), open_calls_);
+                               IdentityOf(*context, access_), open_calls_);
 }
 
 grpc::ServerUnaryReactor* CoordinatorServiceImpl::ListMembers(
@@ -132,7 +132,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
     response->mutable_job()->mutable_spec()->ParseFromString(submit->spec);
     reactor->Finish(grpc::Status::OK);
   } else {
-    submit->caller = CallerOf(*context, access_);
+    submit->caller = CallerOf(*context, IdentityOf(*context, access_));
     submit->owner = submit->caller.name;
     FinishIfRefused(reactor, runtime_.Submit(*std::move(submit),
                                              JobReply(reactor, response)));
@@ -173,17 +173,18 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
   if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
   FinishIfRefused(
       reactor,
-      runtime_.Cancel({.job = request->job(),
-                       .reason = BoundedUtf8(request->reason(), kMaxText),
-                       .caller = CallerOf(*context, access_)},
-                      [this, reply = JobReply(reactor, response)](
-                          const absl::Status& status,
-                          const CoordinatorView& view, const Job* job) mutable {
-                        // The method is the caller's, the job is not.
-                        if (absl::IsPermissionDenied(status))
-                          refusals_.Add(kCancelJob, status);
-                        reply(status, view, job);
-                      }));
+      runtime_.Cancel(
+          {.job = request->job(),
+           .reason = BoundedUtf8(request->reason(), kMaxText),
+           .caller = CallerOf(*context, IdentityOf(*context, access_))},
+          [this, reply = JobReply(reactor, response)](
+              const absl::Status& status, const CoordinatorView& view,
+              const Job* job) mutable {
+            // The method is the caller's, the job is not.
+            if (absl::IsPermissionDenied(status))
+              refusals_.Add(kCancelJob, status);
+            reply(status, view, job);
+          }));
   return reactor;
 }
 
@@ -229,20 +230,21 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Cordon(
     v1::CordonResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishIfRefused(
-      reactor, runtime_.Cordon(
-                   {.target = request->target(),
-                    .drains = request->drain(),
-                    .reason = BoundedUtf8(request->reason(), kMaxText),
-                    .caller = CallerOf(*context, access_)},
-                   [reactor, request, response](const absl::Status& status,
-                                                const CoordinatorView& view,
-                                                const Job*) {
-                     const auto it = view.state.cordons.find(request->target());
-                     // Another call may have lifted it again.
-                     if (status.ok() && it != view.state.cordons.end())
-                       *response->mutable_cordon() = CordonProto(it->second);
-                     reactor->Finish(ToGrpcStatus(status));
-                   }));
+      reactor,
+      runtime_.Cordon(
+          {.target = request->target(),
+           .drains = request->drain(),
+           .reason = BoundedUtf8(request->reason(), kMaxText),
+           .caller = CallerOf(*context, IdentityOf(*context, access_))},
+          [reactor, request, response](const absl::Status& status,
+                                       const CoordinatorView& view,
+                                       const Job*) {
+            const auto it = view.state.cordons.find(request->target());
+            // Another call may have lifted it again.
+            if (status.ok() && it != view.state.cordons.end())
+              *response->mutable_cordon() = CordonProto(it->second);
+            reactor->Finish(ToGrpcStatus(status));
+          }));
   return reactor;
 }
 
@@ -251,13 +253,13 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Uncordon(
     v1::UncordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishIfRefused(
-      reactor, runtime_.Cordon({.target = request->target(),
-                                .is_lifted = true,
-                                .caller = CallerOf(*context, access_)},
-                               [reactor](const absl::Status& status,
-                                         const CoordinatorView&, const Job*) {
-                                 reactor->Finish(ToGrpcStatus(status));
-                               }));
+      reactor,
+      runtime_.Cordon(
+          {.target = request->target(),
+           .is_lifted = true,
+           .caller = CallerOf(*context, IdentityOf(*context, access_))},
+          [reactor](const absl::Status& status, const CoordinatorView&,
+                    const Job*) { reactor->Finish(ToGrpcStatus(status)); }));
   return reactor;
 }
 

@@ -59,10 +59,11 @@ FailPointSet& SendPoints() {
 
 SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
                                       CoordinatorRuntime& runtime,
-                                      Acceptor& acceptor, Caller caller,
+                                      Acceptor& acceptor,
+                                      std::optional<Identity> identity,
                                       OpenCalls& open_calls) {
   const std::shared_ptr<SessionReactor> reactor(new SessionReactor(
-      context, runtime, acceptor, std::move(caller), context->peer()));
+      context, runtime, acceptor, std::move(identity), context->peer()));
   reactor->self_ = reactor;
   // Before the first read, so that the runtime hears of the session before its
   // messages.
@@ -115,8 +116,9 @@ absl::StatusOr<EventBody> SessionReactor::Parse() {
   ASSIGN_OR_RETURN(EventBody event,
                    ParseSessionMessage(id_, incoming_, observed_host_));
   if (auto* const hello = std::get_if<HelloReceived>(&event)) {
-    RETURN_IF_ERROR(CheckSessionRole(caller_, hello->role));
-    hello->caller = caller_;
+    if (identity_.has_value())
+      RETURN_IF_ERROR(CheckSessionRole(*identity_, hello->role));
+    hello->caller = CallerOf(*context_, identity_);
     {
       MutexLock lock(mutex_);
       role_ = hello->role;

@@ -33,11 +33,12 @@ class SessionReactor final
     : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>,
       public SessionStream {
  public:
-  // Starts the session of `caller`, `context`'s call, with `runtime`; it, `acceptor` and
-  // `open_calls` outlive the server. gRPC owns the result.
+  // Starts a session by `context`'s call, whose caller is `identity` (IdentityOf), with
+  // `runtime`; it, `acceptor` and `open_calls` outlive the server. gRPC owns the result.
   static SessionReactor* Start(grpc::CallbackServerContext* context,
                                CoordinatorRuntime& runtime, Acceptor& acceptor,
-                               Caller caller, OpenCalls& open_calls);
+                               std::optional<Identity> identity,
+                               OpenCalls& open_calls);
 
   void Send(v1::SessionResponse message) override EXCLUDES(mutex_);
   void Close(const absl::Status& status) override EXCLUDES(mutex_);
@@ -45,13 +46,13 @@ class SessionReactor final
 
  private:
   SessionReactor(grpc::CallbackServerContext* context,
-                 CoordinatorRuntime& runtime, Acceptor& acceptor, Caller caller,
-                 std::string peer)
+                 CoordinatorRuntime& runtime, Acceptor& acceptor,
+                 std::optional<Identity> identity, std::string peer)
       : context_(context),
         call_(context),
         runtime_(runtime),
         acceptor_(acceptor),
-        caller_(std::move(caller)),
+        identity_(std::move(identity)),
         peer_(std::move(peer)),
         observed_host_(HostOfPeer(peer_)) {}
 
@@ -78,7 +79,7 @@ class SessionReactor final
   CallContext call_;
   CoordinatorRuntime& runtime_;
   Acceptor& acceptor_;
-  const Caller caller_;
+  const std::optional<Identity> identity_;
   const std::string peer_;
   const std::string observed_host_;
   SessionId id_ = 0;
