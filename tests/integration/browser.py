@@ -36,8 +36,7 @@ class Browser:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.resize(width, height)
         self.look(is_dark)
 
     def __enter__(self):
@@ -89,6 +88,6 @@ class Browser:
         """Returns what the browser has logged as errors since the last call: scripts that failed, what the page's policy forbids."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
-    def picture(self, path, height=None):
-        """Writes what is seen as PNG; with `height`, of a window so high."""
+    def picture(self, path):
+        """Writes what is seen as PNG."""
         self.driver.save_screenshot(str(path))

@@ -1,12 +1,16 @@
 """The coordinator's page in a real browser: it shows a run, a fault and its recovery as they happen, and outlives its coordinator."""
 
+import contextlib
 import http.client
+import os
 import pathlib
 import re
+import select
 import signal
 import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -128,7 +132,7 @@ class PageTest(unittest.TestCase):
                     browser.run("document.querySelector('#token').value = arguments[0]; document.querySelector('form').requestSubmit()",
                                 (keys / f"{name}.token").read_text())
                     if words:
-                        browser.await_that("why not", lambda: browser.text("#login-trouble"))
+                        browser.await_text("#login-trouble", words)
                 browser.await_text("h1", "Jobs")
                 self.assertEqual(browser.run("return document.cookie"), "", "no script reads the login")
                 access.write_text("tokens:\n" + entries[1])
@@ -153,32 +157,40 @@ class PageAddressTest(unittest.TestCase):
             self.assertRegex(self.refusal(f"--page_listen={cluster.address}"),
                              f"--page_listen: cannot listen on {re.escape(cluster.address)}")
 
+    def lines_until(self, stream, pattern):
+        """Returns the lines of `stream` up to the first that matches; fails if there is none in time."""
+        deadline = time.monotonic() + PATIENCE
+        text = b""
+        while True:
+            lines = text[:text.rfind(b"\n") + 1].decode().splitlines()
+            for at, line in enumerate(lines):
+                if re.search(pattern, line):
+                    return lines[:at + 1]
+            is_ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+            part = os.read(stream.fileno(), 65536) if is_ready else b""
+            self.assertTrue(part, f"no line with {pattern!r}: {text}")
+            text += part
+
+    @contextlib.contextmanager
     def run_local(self, *flags, until):
-        """Returns what `ringctl local` says until a line matches `until`, once, and interrupts it then."""
-        with tempfile.TemporaryDirectory() as directory:
+        """Gives what `ringctl local` says until a line matches `until`, and interrupts it afterwards."""
+        with tempfile.TemporaryDirectory() as directory, Cluster() as cluster:  # for its programs in one directory
             job = pathlib.Path(directory) / "job.yaml"
             job.write_text(synthetic_job(steps=ENDLESS))
-            with Cluster() as cluster:  # for its programs in one directory
-                process = subprocess.Popen([binary("ringctl"), "local", str(job), f"--bin_dir={cluster.bin_dir()}", f"--run_dir={directory}/run", *flags],
-                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
-                try:
-                    lines = []
-                    for line in process.stdout:
-                        lines.append(line)
-                        if re.search(until, line):
-                            yield lines
-                            break
-                finally:
-                    process.send_signal(signal.SIGINT)
-                    process.communicate(timeout=PATIENCE)
+            process = subprocess.Popen([binary("ringctl"), "local", str(job), f"--bin_dir={cluster.bin_dir()}", f"--run_dir={directory}/run", *flags],
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            try:
+                yield self.lines_until(process.stdout, until)
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=PATIENCE)
 
     def test_ringctl_local_prints_the_address(self):
-        for lines in self.run_local(until="^page: "):
-            url = lines[-1].removeprefix("page: ").strip()
-            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        with self.run_local(until="^page: ") as lines:
+            with urllib.request.urlopen(lines[-1].removeprefix("page: "), timeout=PATIENCE) as answer:
                 self.assertIn(b"<title>Ringmaster</title>", answer.read())
-        seen = [lines for lines in self.run_local("--page_port=-1", until="step|running|generation")]
-        self.assertEqual([line for line in seen[0] if line.startswith("page: ")], [])
+        with self.run_local("--page_port=-1", until="step|running|generation") as lines:
+            self.assertEqual([line for line in lines if line.startswith("page: ")], [])
 
 
 if __name__ == "__main__":
