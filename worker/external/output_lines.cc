@@ -5,8 +5,18 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 
 namespace ringmaster {
+namespace {
+
+// A command prints any bytes, but protobuf refuses a text that is no UTF-8.
+std::string Shown(const std::string& line) {
+  return ReplaceInvalidUtf8(
+      std::string(absl::StripLeadingAsciiWhitespace(line)));
+}
+
+}  // namespace
 
 void LineCutter::Take(std::string_view bytes) {
   for (const char byte : bytes) {
@@ -45,19 +55,16 @@ void LastWords::Add(std::string_view line) {
 
 std::string LastWords::Text() const {
   if (lines_.empty()) return "";
-  std::string text(absl::StripLeadingAsciiWhitespace(lines_.back()));
+  const std::string last = Shown(lines_.back());
   const auto frame =
       std::find_if(lines_.rbegin(), lines_.rend(), [](const std::string& line) {
         return absl::StartsWith(line, "  File \"");
       });
-  if (text.size() > kMaxTextBytes) {
-    text.resize(kMaxTextBytes);
-    text += "...";
-  }
+  std::string text = BoundedUtf8(last, kMaxTextBytes);
+  if (text.size() < last.size()) text += "...";
   if (frame == lines_.rend()) return text;
-  return absl::StrCat(
-      text, " (",
-      absl::StripLeadingAsciiWhitespace(*frame).substr(0, kMaxTextBytes), ")");
+  return absl::StrCat(text, " (", BoundedUtf8(Shown(*frame), kMaxTextBytes),
+                      ")");
 }
 
 }  // namespace ringmaster

@@ -38,7 +38,7 @@ class LastWords {
  public:
   void Add(std::string_view line);
 
-  // Returns the last line that says something, and of a Python traceback also
+  // Returns, as UTF-8, the last line that says something, and of a Python traceback also
   // where it was raised: `ValueError: boom (File "train.py", line 3, in step)`.
   // Empty if there is none.
   [[nodiscard]] std::string Text() const;

@@ -48,6 +48,17 @@ TEST(LastWordsTest, AreTheLastLineThatSaysSomething) {
   EXPECT_EQ(Words({std::string(2000, 'x')}), std::string(500, 'x') + "...");
 }
 
+TEST(LastWordsTest, AreUtf8WhateverWasPrinted) {
+  EXPECT_EQ(Words({"\xff"}), "\uFFFD");
+  EXPECT_EQ(Words({"  File \"\xff.py\", line 1", "ValueError"}),
+            "ValueError (File \"\uFFFD.py\", line 1)");
+  // The character would begin with byte 500.
+  const std::string most(499, 'x');
+  EXPECT_EQ(Words({most + "\u00fc" + "y"}), most + "...");
+  EXPECT_EQ(Words({"  File \"" + std::string(493, 'x') + "\u00fc", "boom"}),
+            "boom (File \"" + std::string(493, 'x') + ")");
+}
+
 TEST(LastWordsTest, OfATracebackAlsoSayWhere) {
   EXPECT_EQ(Words({"Traceback (most recent call last):",
                    "  File \"train.py\", line 9, in <module>", "    main()",
