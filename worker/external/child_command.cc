@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -23,6 +24,10 @@ namespace ringmaster {
 namespace {
 
 constexpr unsigned kCloseRangeCloexec = 4;  // linux/close_range.h
+
+// A pipe holds no more (pipe(7), pipe-max-size): after so much, all that a dead
+// group wrote has been read.
+constexpr size_t kMostLeftInPipe = size_t{1} << 20;
 
 absl::Status StartError(int error, const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", std::strerror(error));
@@ -197,13 +202,15 @@ void ChildCommand::ReadOutput(
   ready[2] = {.fd = stop_reading_.get(), .events = POLLIN, .revents = 0};
   std::array<char, 16 << 10> bytes{};
   const auto drain = [&](size_t i) {
-    while (true) {
+    // The other stream gets its turn, unless this is the last one.
+    size_t left = ready[2].revents == 0 ? 1 : kMostLeftInPipe;
+    while (left > 0) {
       const ssize_t count =
           ::read(output_[i].get(), bytes.data(), bytes.size());
       if (count > 0) {
-        cutters[i].Take({bytes.data(), static_cast<size_t>(count)});
-        // The other stream gets its turn.
-        if (ready[2].revents == 0) return;
+        const auto size = static_cast<size_t>(count);
+        cutters[i].Take({bytes.data(), size});
+        left -= std::min(left, size);
         continue;
       }
       if (count < 0 && errno == EINTR) continue;
@@ -217,7 +224,7 @@ void ChildCommand::ReadOutput(
     for (size_t i = 0; i < 2; ++i)
       if (ready[i].fd >= 0 && (ready[i].revents != 0 || ready[2].revents != 0))
         drain(i);
-    // The group is dead: who still holds the pipe has left it.
+    // The group is dead: a process that still holds the pipe has left it.
     if (ready[2].revents != 0) break;
   }
   for (LineCutter& cutter : cutters) cutter.Finish();

@@ -164,6 +164,19 @@ TEST(ChildCommandTest, OutputThatLeftTheGroupIsNotWaitedFor) {
   ::kill(stray, SIGKILL);
 }
 
+TEST(ChildCommandTest, OutputThatNeverEndsIsNotTakenForEver) {
+  Lines lines;
+  auto command = ChildCommand::Start(
+      Shell("setsid sh -c 'echo $$; exec yes' & exit 0", lines));
+  ASSERT_TRUE(command.ok()) << command.status();
+  pid_t stray = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(lines.Await(1)[0], &stray));
+  (void)AwaitEnd(**command);
+  (*command)->Kill();
+  EXPECT_FALSE(IsGone(stray));
+  ::kill(stray, SIGKILL);
+}
+
 // As a worker does that is killed: nothing of it can act any more.
 TEST(ChildCommandTest, TheGroupDiesWithTheProcessThatStartedIt) {
   int ends[2];
