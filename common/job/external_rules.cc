@@ -1,16 +1,14 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/program_rules.h"
 #include "common/job/rank_variables.h"
+#include "common/text/quoted.h"
 
 namespace ringmaster {
 namespace {
-
-constexpr size_t kMaxShownName = 80;
 
 bool HasZeroByte(const std::string& text) {
   return absl::StrContains(text, '\0');
@@ -30,9 +28,7 @@ void CheckVariables(
     }
     if (HasZeroByte(value)) wrong = "must not contain a zero byte";
     if (wrong == nullptr) continue;
-    errors.Add(absl::StrCat(path, ": \"",
-                            absl::CHexEscape(name.substr(0, kMaxShownName)),
-                            "\" ", wrong));
+    errors.Add(absl::StrCat(path, ": ", Quoted(name, 80), " ", wrong));
     return;
   }
 }
@@ -51,14 +47,13 @@ void CheckExternal(const v1::ExternalProgram& external, SpecErrors& errors) {
                  errors);
   for (const auto& [name, path] : external.secret_environment()) {
     if (path.empty()) {
-      errors.Add(absl::StrCat("external.secret_environment.",
-                              absl::CHexEscape(name.substr(0, kMaxShownName)),
+      errors.Add(absl::StrCat("external.secret_environment: ", Quoted(name, 80),
                               " must name a file"));
     }
     if (!external.environment().contains(name)) continue;
     errors.Add(absl::StrCat(
         "external.environment and external.secret_environment both have ",
-        absl::CHexEscape(name.substr(0, kMaxShownName)), ": give one of them"));
+        Quoted(name, 80), ": give one of them"));
   }
 }
 

@@ -819,6 +819,10 @@ TEST(JobSpecTest, RefusesWhatIsWrongWithACommand) {
        "external.command must not contain a zero byte"},
       {[](auto& external) { (*external.mutable_environment())["A=B"] = "c"; },
        "external.environment: \"A=B\" is not the name of a variable"},
+      {[](auto& external) {
+         (*external.mutable_environment())["größe="] = "c";
+       },
+       "external.environment: \"größe=\" is not the name of a variable"},
       {[](auto& external) { (*external.mutable_environment())["RANK"] = "1"; },
        "external.environment: \"RANK\" is set by Ringmaster"},
       {[](auto& external) {
@@ -828,12 +832,12 @@ TEST(JobSpecTest, RefusesWhatIsWrongWithACommand) {
       {[](auto& external) {
          (*external.mutable_secret_environment())["TOKEN"] = "";
        },
-       "external.secret_environment.TOKEN must name a file"},
+       "external.secret_environment: \"TOKEN\" must name a file"},
       {[](auto& external) {
          (*external.mutable_environment())["TOKEN"] = "x";
          (*external.mutable_secret_environment())["TOKEN"] = "/file";
        },
-       "both have TOKEN"},
+       "both have \"TOKEN\": give one of them"},
       {[](auto& external) { external.set_max_restarts(-1); },
        "external.max_restarts must be at least 0, got -1"},
   };

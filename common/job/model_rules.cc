@@ -10,7 +10,6 @@ namespace ringmaster {
 namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
-// Names are shown in errors.
 
 // Each dimension may be large, but not all of them together.
 void RequireParameters(const std::string& path, double parameters,
