@@ -55,12 +55,16 @@ void AppendFlag(const FlagHelp& flag, std::string& out) {
 void AppendUsage(const HelpPage& page, std::string& out) {
   absl::StrAppend(&out, "Usage: ", page.program);
   if (!page.commands.empty()) out += " COMMAND";
+  const bool are_flags_first =
+      std::any_of(page.arguments.begin(), page.arguments.end(),
+                  [](const ArgumentHelp& help) { return help.ends_flags; });
+  if (are_flags_first) out += " [FLAGS]";
   for (const ArgumentHelp& argument : page.arguments) {
     const std::string name =
         absl::StrCat(argument.name, argument.is_list ? "..." : "");
     absl::StrAppend(&out, " ", argument.is_required ? name : "[" + name + "]");
   }
-  out += " [FLAGS]\n";
+  out += are_flags_first ? "\n" : " [FLAGS]\n";
 }
 
 void AppendTable(const std::string& title, const std::vector<CommandHelp>& rows,

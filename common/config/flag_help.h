@@ -24,6 +24,7 @@ struct ArgumentHelp {
   std::string help;
   bool is_required = false;
   bool is_list = false;
+  bool ends_flags = false;  // Flags stand before it.
 };
 
 struct CommandHelp {

@@ -102,6 +102,9 @@ struct FlagSet::Impl {
   [[nodiscard]] const Impl& Innermost() const;
   [[nodiscard]] const Flag* Find(const std::string& arg) const;
   [[nodiscard]] bool TakesValue(const std::string& arg) const;
+  [[nodiscard]] const Impl* Command(const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> WithDashes(
+      std::span<const std::string> args) const;
   absl::Status RunApp(std::span<const std::string> args);
   absl::Status CheckExtras(std::span<const std::string> args) const;
   absl::Status CheckCommand() const;
@@ -209,6 +212,41 @@ const Flag* FlagSet::Impl::Find(const std::string& arg) const {
 bool FlagSet::Impl::TakesValue(const std::string& arg) const {
   const Flag* const flag = Find(arg);
   return flag != nullptr && !IsBool(flag->target);
+}
+
+// The command of that name; null: there is none.
+const FlagSet::Impl* FlagSet::Impl::Command(const std::string& name) const {
+  for (const auto& command : commands)
+    if (command->impl_->app->get_name() == name) return command->impl_.get();
+  return nullptr;
+}
+
+// `args` with "--" before the argument that ends the flags, if there is one.
+std::vector<std::string> FlagSet::Impl::WithDashes(
+    std::span<const std::string> args) const {
+  std::vector<std::string> all(args.begin(), args.end());
+  const Impl* set = this;
+  size_t before = 0;  // arguments of `set`
+  for (size_t i = 0; i < all.size() && all[i] != "--"; ++i) {
+    if (IsFlag(all[i])) {
+      // The command's own meaning of a name counts before that of others.
+      const bool is_own = set->Find(all[i]) != nullptr;
+      if ((is_own ? set : this)->TakesValue(all[i])) ++i;
+      continue;
+    }
+    if (!set->commands.empty()) {
+      set = set->Command(all[i]);
+      if (set == nullptr) break;  // an error, which is told later
+      continue;
+    }
+    if (before == set->arguments.size()) break;
+    if (set->arguments[before]->help.ends_flags) {
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(i), "--");
+      break;
+    }
+    ++before;
+  }
+  return all;
 }
 
 absl::Status FlagSet::Impl::RunApp(std::span<const std::string> args) {
@@ -377,17 +415,23 @@ void FlagSet::Add(FlagSpec spec, FlagTarget target) {
 
 void FlagSet::AddArgument(std::string name, std::string help, bool is_required,
                           std::string* value) {
-  impl_->arguments.push_back(std::make_unique<Argument>(Argument{
-      {std::move(name), std::move(help), is_required, /*is_list=*/false},
-      value}));
+  impl_->arguments.push_back(
+      std::make_unique<Argument>(Argument{{.name = std::move(name),
+                                           .help = std::move(help),
+                                           .is_required = is_required},
+                                          value}));
   impl_->AddToApp(*impl_->arguments.back());
 }
 
 void FlagSet::AddArgument(std::string name, std::string help, bool is_required,
-                          std::vector<std::string>* values) {
-  impl_->arguments.push_back(std::make_unique<Argument>(Argument{
-      {std::move(name), std::move(help), is_required, /*is_list=*/true},
-      values}));
+                          std::vector<std::string>* values, bool ends_flags) {
+  impl_->arguments.push_back(
+      std::make_unique<Argument>(Argument{{.name = std::move(name),
+                                           .help = std::move(help),
+                                           .is_required = is_required,
+                                           .is_list = true,
+                                           .ends_flags = ends_flags},
+                                          values}));
   impl_->AddToApp(*impl_->arguments.back());
 }
 
@@ -429,7 +473,9 @@ const FlagSet& FlagSet::Named(std::span<const std::string> words) const {
 }
 
 absl::StatusOr<FlagSet::Parsed> FlagSet::Parse(
-    std::span<const std::string> args) {
+    std::span<const std::string> given) {
+  const std::vector<std::string> with_dashes = impl_->WithDashes(given);
+  const std::span<const std::string> args = with_dashes;
   // Before anything else, so that --help works on a line with mistakes.
   const std::span<const std::string> flags = BeforeDashes(args);
   if (Contains(flags, "--help") || Contains(flags, "-h")) {

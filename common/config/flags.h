@@ -3,7 +3,8 @@
 // `--state_dir DIR`, `--state_dir=DIR`, `--state-dir DIR` and the environment
 // variable RINGMASTER_STATE_DIR mean the same; the command line wins over the
 // environment, and the last of repeated flags over earlier ones. A bool is set
-// by `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
+// by `--flag` or `--flag=false`. `--` ends the flags, as does the first word of
+// a command line of others (ends_flags). Every FlagSet has --help
 // (-h) and --version. A command's own flags, which are of one call, have no
 // variable, except for those that say where things are.
 //
@@ -76,11 +77,12 @@ class FlagSet {
   void Add(FlagSpec spec, FlagTarget target);
 
   // Adds an argument without a name, shown in capitals (JOB); in order. A
-  // vector takes all that remain.
+  // vector takes all that remain; if it `ends_flags`, also what looks like flags
+  // behind its first word, as the command line of another program does.
   void AddArgument(std::string name, std::string help, bool is_required,
                    std::string* value);
   void AddArgument(std::string name, std::string help, bool is_required,
-                   std::vector<std::string>* values);
+                   std::vector<std::string>* values, bool ends_flags = false);
 
   // Adds a command with flags and arguments of its own (`ringctl submit`); the
   // flags of this set are allowed after it as well. A command that has commands

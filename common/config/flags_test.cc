@@ -268,6 +268,12 @@ class CommandsTest : public testing::Test {
     FlagSet& status = flags_.AddCommand("status", "Shows jobs.");
     status.AddArgument("JOB", "Jobs to show; all without.",
                        /*is_required=*/false, &jobs_);
+    FlagSet& run = flags_.AddCommand("run", "Runs a command.");
+    run.AddArgument("WHERE", "Where.", /*is_required=*/true, &file_);
+    run.AddArgument("COMMAND", "The command.", /*is_required=*/true, &run_,
+                    /*ends_flags=*/true);
+    run.Add({.name = "max_restarts", .short_name = 'n', .help = "Restarts."},
+            &restarts_);
     FlagSet& group = flags_.AddCommand("checkpoint", "Looks at checkpoints.");
     FlagSet& list = group.AddCommand("ls", "Lists them.");
     list.AddArgument("DIR", "Where.", /*is_required=*/true, &file_);
@@ -286,6 +292,8 @@ class CommandsTest : public testing::Test {
   std::string file_;
   std::vector<std::string> overrides_;
   std::vector<std::string> jobs_;
+  std::vector<std::string> run_;
+  int restarts_ = 0;
   bool is_forced_ = false;
   std::string bin_dir_;
   std::string reason_;
@@ -338,6 +346,32 @@ TEST_F(CommandsTest, AListOfArgumentsTakesAllThatRemain) {
   EXPECT_THAT(jobs_, ElementsAre("a", "b", "-c", "--d-e"));
 }
 
+TEST_F(CommandsTest, ACommandLineOfOthersEndsTheFlags) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{
+           {"--coordinator", "c:1", "run", "--max-restarts", "2", "here", "cmd",
+            "-n", "5", "--", "--help"},
+           {"run", "here", "-n2", "--coordinator", "c:1", "--", "cmd", "-n",
+            "5", "--", "--help"}}) {
+    coordinator_ = "";
+    restarts_ = 0;
+    ASSERT_TRUE(flags_.Parse(args).ok()) << Error(args);
+    EXPECT_EQ(file_, "here");
+    EXPECT_THAT(run_, ElementsAre("cmd", "-n", "5", "--", "--help"));
+    EXPECT_EQ(restarts_, 2);
+    EXPECT_EQ(coordinator_, "c:1");
+  }
+  // A flag's value is not taken for a command, nor other arguments for the end.
+  EXPECT_EQ(Error({"--coordinator", "run"}),
+            "no command; give one of submit, status, run, checkpoint; see "
+            "--help");
+  EXPECT_THAT(flags_.Parse(std::vector<std::string>{"run", "here", "-h"})->text,
+              HasSubstr("Usage: ringctl run [FLAGS] WHERE COMMAND...\n"));
+  EXPECT_EQ(Error({"run", "--max-restart", "2", "here", "cmd"}),
+            "unknown flag --max-restart (did you mean --max_restarts?); see "
+            "--help");
+}
+
 TEST_F(CommandsTest, AnArgumentMayBeCalledLikeACommand) {
   const std::vector<std::string> args = {"status", "submit", "status"};
   ASSERT_TRUE(flags_.Parse(args).ok()) << Error(args);
@@ -347,7 +381,8 @@ TEST_F(CommandsTest, AnArgumentMayBeCalledLikeACommand) {
 
 TEST_F(CommandsTest, MistakesAreNamed) {
   EXPECT_EQ(Error({}),
-            "no command; give one of submit, status, checkpoint; see --help");
+            "no command; give one of submit, status, run, checkpoint; see "
+            "--help");
   EXPECT_EQ(Error({"sumbit"}),
             "unknown command \"sumbit\" (did you mean \"submit\"?); see "
             "--help");
@@ -370,6 +405,7 @@ TEST_F(CommandsTest, HelpOfTheWholeListsTheCommands) {
   EXPECT_THAT(help, HasSubstr("Usage: ringctl COMMAND [FLAGS]\n"));
   EXPECT_THAT(help, HasSubstr("\nCommands:\n  submit      Submits a job.\n"
                               "  status      Shows jobs.\n"
+                              "  run         Runs a command.\n"
                               "  checkpoint  Looks at checkpoints.\n"));
   EXPECT_THAT(help, Not(HasSubstr("--set")));
 }
@@ -433,8 +469,8 @@ TEST_F(CommandsTest, PagesHaveACommandsCommandsBehindIt) {
   for (const HelpPage& page : flags_.Pages()) programs.push_back(page.program);
   EXPECT_THAT(programs,
               ElementsAre("ringctl", "ringctl submit", "ringctl status",
-                          "ringctl checkpoint", "ringctl checkpoint ls",
-                          "ringctl checkpoint rm"));
+                          "ringctl run", "ringctl checkpoint",
+                          "ringctl checkpoint ls", "ringctl checkpoint rm"));
 }
 
 }  // namespace

@@ -376,17 +376,6 @@ absl::StatusOr<int> RunCommands(const CommandLine& line, Console& console,
                 line.run);
 }
 
-// The flags of `run` end where its command begins.
-std::vector<std::string> Apart(std::span<const std::string> args,
-                               const FlagSet& flags) {
-  HelpPage known;  // those of all commands, and its own
-  for (const HelpPage& page : flags.Pages()) {
-    if (page.program != "ringctl" && page.program != "ringctl run") continue;
-    known.flags.insert(known.flags.end(), page.flags.begin(), page.flags.end());
-  }
-  return WithCommandApart(args, known);
-}
-
 absl::StatusOr<int> LookAtCheckpoints(const std::string& command,
                                       const CommandLine& line,
                                       Console& console) {
@@ -469,8 +458,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
         absl::StrCat("error: ", std::string(status.message()), "\n"));
     return static_cast<int>(ExitCodeOf(status));
   };
-  const absl::StatusOr<FlagSet::Parsed> parsed =
-      flags.Parse(Apart(args, flags));
+  const absl::StatusOr<FlagSet::Parsed> parsed = flags.Parse(args);
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->is_run) {
     console.Write(parsed->text);

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -10,10 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/config/flag_help.h"
 #include "common/credentials/credentials.h"
 #include "common/job/job_spec.h"
 #include "common/status/exit_code.h"
@@ -170,28 +167,6 @@ absl::StatusOr<int> RunHere(const RunContext& context,
   return Conclude(context, *job);
 }
 
-// "-n", "--ranks" or "--ranks=4" of `page`; null: none of its flags.
-const FlagHelp* FlagOf(const HelpPage& page, const std::string& argument) {
-  const std::string name = argument.substr(0, argument.find('='));
-  const auto found = std::find_if(
-      page.flags.begin(), page.flags.end(), [&](const FlagHelp& flag) {
-        return name == absl::StrCat("--", flag.name) ||
-               (flag.short_name != 0 &&
-                absl::StartsWith(
-                    argument,
-                    absl::StrCat("-", std::string(1, flag.short_name))) &&
-                !absl::StartsWith(argument, "--"));
-      });
-  return found == page.flags.end() ? nullptr : &*found;
-}
-
-bool HasValueApart(const FlagHelp& flag, const std::string& argument) {
-  // A switch has neither a unit nor choices.
-  if (flag.unit.empty() && flag.choices.empty()) return false;
-  return absl::StartsWith(argument, "--") ? !absl::StrContains(argument, '=')
-                                          : argument.size() == 2;
-}
-
 }  // namespace
 
 void AddRunCommand(FlagSet& flags, RunOptions& options) {
@@ -204,7 +179,7 @@ void AddRunCommand(FlagSet& flags, RunOptions& options) {
   run.AddArgument("COMMAND",
                   "The command and its arguments; flags behind its first "
                   "word are its own.",
-                  /*is_required=*/true, &options.command);
+                  /*is_required=*/true, &options.command, /*ends_flags=*/true);
   run.Add({.name = "ranks",
            .short_name = 'n',
            .unit = "N",
@@ -242,28 +217,6 @@ void AddRunCommand(FlagSet& flags, RunOptions& options) {
            .help = "Where logs go; a new ./ringmaster-run-TIME unless given.",
            .is_place = true},
           &options.run_dir);
-}
-
-std::vector<std::string> WithCommandApart(std::span<const std::string> args,
-                                          const HelpPage& page) {
-  std::vector<std::string> apart(args.begin(), args.end());
-  bool is_behind_run = false;
-  for (size_t i = 0; i < apart.size(); ++i) {
-    const std::string& argument = apart[i];
-    if (argument == "--") return apart;
-    if (absl::StartsWith(argument, "-") && argument.size() > 1) {
-      const FlagHelp* const flag = FlagOf(page, argument);
-      if (flag != nullptr && HasValueApart(*flag, argument)) ++i;
-      continue;
-    }
-    if (is_behind_run) {
-      apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(i), "--");
-      return apart;
-    }
-    if (argument != "run") return apart;
-    is_behind_run = true;
-  }
-  return apart;
 }
 
 absl::StatusOr<v1::JobSpec> RunJobSpec(const RunOptions& options) {

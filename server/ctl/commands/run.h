@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -44,12 +43,6 @@ struct RunContext {
 };
 
 void AddRunCommand(FlagSet& flags, RunOptions& options);
-
-// Returns `args`, a command line of ringctl with the command `run`, with "--"
-// before the first argument that is none of its flags (those of `page`) nor
-// their values, so that what follows is left to the command.
-[[nodiscard]] std::vector<std::string> WithCommandApart(
-    std::span<const std::string> args, const HelpPage& page);
 
 // Returns the job of `options`. INVALID_ARGUMENT names the flag.
 [[nodiscard]] absl::StatusOr<v1::JobSpec> RunJobSpec(const RunOptions& options);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/flag_help.h"
+#include "absl/status/status.h"
 #include "common/config/flags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,38 +15,43 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;
 
-Arguments Apart(const Arguments& arguments) {
-  FlagSet flags("ringctl", "");
-  bool insecure = false;
-  std::string coordinator;
-  flags.Add({.name = "coordinator", .unit = "HOST:PORT"}, &coordinator);
-  flags.Add({.name = "insecure"}, &insecure);
-  RunOptions options;
-  AddRunCommand(flags, options);
-  HelpPage known;
-  for (const HelpPage& page : flags.Pages())
-    known.flags.insert(known.flags.end(), page.flags.begin(), page.flags.end());
-  return WithCommandApart(arguments, known);
-}
-
-TEST(WithCommandApartTest, LeavesTheCommandsFlagsToIt) {
-  EXPECT_EQ(Apart({"run", "python3", "train.py", "-n", "5"}),
-            (Arguments{"run", "--", "python3", "train.py", "-n", "5"}));
-  EXPECT_EQ(
-      Apart({"--insecure", "--coordinator", "head:1", "run", "-n", "4",
-             "--env=A=b", "--env", "C=d", "-n2", "cmd", "--help"}),
-      (Arguments{"--insecure", "--coordinator", "head:1", "run", "-n", "4",
-                 "--env=A=b", "--env", "C=d", "-n2", "--", "cmd", "--help"}));
-}
-
-TEST(WithCommandApartTest, LeavesOtherCommandLinesAlone) {
-  for (const Arguments& arguments :
-       {Arguments{"run", "-n", "4", "--", "cmd", "--", "-n"},
-        Arguments{"run", "--help"}, Arguments{"run", "-n", "4"},
-        Arguments{"local", "run", "x"}, Arguments{"--coordinator", "run"},
-        Arguments{}}) {
-    EXPECT_EQ(Apart(arguments), arguments);
+// ringctl, as far as `run` goes.
+class RunFlagsTest : public ::testing::Test {
+ protected:
+  RunFlagsTest() {
+    flags_.Add({.name = "token_file", .unit = "FILE"}, &token_file_);
+    flags_.Add({.name = "insecure"}, &insecure_);
+    AddRunCommand(flags_, options_);
   }
+  absl::Status Parse(const Arguments& arguments) {
+    return flags_.Parse(arguments).status();
+  }
+
+  std::string token_file_;
+  bool insecure_ = false;
+  RunOptions options_;
+  FlagSet flags_{"ringctl", "Talks to a coordinator."};
+};
+
+TEST_F(RunFlagsTest, StandBeforeTheCommandHoweverTheyAreWritten) {
+  ASSERT_EQ(Parse({"--insecure", "--token-file", "F", "run", "-n", "4",
+                   "--max-restarts", "2", "--env=A=b", "--env", "C=d", "cmd",
+                   "-n", "5", "--help"}),
+            absl::OkStatus());
+  EXPECT_THAT(options_.command, ElementsAre("cmd", "-n", "5", "--help"));
+  EXPECT_EQ(options_.ranks, 4);
+  EXPECT_EQ(options_.max_restarts, 2);
+  EXPECT_THAT(options_.environment, ElementsAre("A=b", "C=d"));
+  EXPECT_EQ(token_file_, "F");
+  EXPECT_TRUE(insecure_);
+}
+
+TEST_F(RunFlagsTest, OfAllCommandsMayStandBehindRun) {
+  ASSERT_EQ(Parse({"run", "--token-file", "F", "-n2", "cmd", "-n", "5"}),
+            absl::OkStatus());
+  EXPECT_THAT(options_.command, ElementsAre("cmd", "-n", "5"));
+  EXPECT_EQ(options_.ranks, 2);
+  EXPECT_EQ(token_file_, "F");
 }
 
 TEST(RunJobSpecTest, IsAJobOfThatManyRanks) {
