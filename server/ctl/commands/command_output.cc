@@ -9,31 +9,34 @@
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
 #include "server/ctl/render/output_line.h"
+#include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
 
-void CommandOutput::Show(Client& client) {
+bool CommandOutput::Show(Client& client) {
   v1::GetLogsRequest request;
   request.set_job(job_id_);
   request.mutable_filter()->set_min_severity(v1::LOG_SEVERITY_INFO);
-  for (const auto& [incarnation, sequence] : read_) {
-    v1::LogCursor& cursor = *request.add_cursors();
-    cursor.set_incarnation(incarnation);
-    cursor.set_sequence(sequence);
+  reading_.SetCursors(request);
+  last_ = client.GetLogs(request);
+  if (last_.ok()) Print(*last_);
+  return last_.ok() && last_->missing().empty();
+}
+
+void CommandOutput::TellMissing() {
+  if (last_.ok()) {
+    reading_.NoteMissing(*last_);
+  } else {
+    reading_.Note(
+        absl::StrCat("the last lines of the commands are missing: ",
+                     Printable(std::string(last_.status().message()))));
   }
-  const absl::StatusOr<v1::GetLogsResponse> response = client.GetLogs(request);
-  // A job without members yet, or a coordinator that does not answer.
-  if (response.ok()) Print(*response);
 }
 
 void CommandOutput::Print(const v1::GetLogsResponse& response) {
-  for (const std::string& gap : LogGaps(response, read_)) {
-    if (gaps_.insert(gap).second)
-      console_.WriteError(absl::StrCat("note: ", gap, "\n"));
-  }
+  reading_.Take(response);
   std::vector<std::pair<absl::Time, OutputLine>> lines;
   for (const v1::ProcessLog& log : response.logs()) {
-    read_[log.incarnation()] = log.page().last_sequence();
     for (const v1::LogLine& line : log.page().lines()) {
       // A worker also keeps the output of jobs before this one.
       std::optional<OutputLine> output = ParseOutputLine(line);

@@ -1,6 +1,5 @@
 #include "server/ctl/commands/logs.h"
 
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "server/ctl/client/bell.h"
 #include "server/ctl/commands/follow.h"
 #include "server/ctl/commands/json_line.h"
+#include "server/ctl/commands/log_reading.h"
 #include "server/ctl/commands/target.h"
 #include "server/ctl/render/log_view.h"
 
@@ -58,21 +58,21 @@ class LogPrinter {
              bool is_followed)
       : context_(context),
         has_names_(target.kind == Target::Kind::kJob),
-        is_followed_(is_followed) {}
+        is_followed_(is_followed),
+        reading_(context.console) {}
 
   // Says whom nobody asks: members from before the last interruption.
   void NoteEarlierMembers(int interruptions) {
     if (interruptions == 0) return;
-    Note(
+    reading_.Note(
         "only the job's members since its last interruption are asked; a "
         "worker that left before is asked by its name, and one that has ended "
         "keeps no lines (`ringctl events` says how it left)");
   }
 
   void Print(const v1::GetLogsResponse& response) {
-    for (const std::string& gap : LogGaps(response, read_)) Note(gap);
-    for (const v1::MissingLog& missing : response.missing())
-      Note(MissingLogText(missing));
+    reading_.Take(response);
+    reading_.NoteMissing(response);
     if (context_.format != OutputFormat::kJson) {
       for (const std::string& line :
            LogTextLines(response, has_names_, context_.console.GetStyle()))
@@ -82,18 +82,10 @@ class LogPrinter {
     } else if (HasLines(response)) {
       context_.console.Write(ToJsonLine(response));
     }
-    for (const v1::ProcessLog& log : response.logs())
-      read_[log.incarnation()] = log.page().last_sequence();
   }
 
-  // For the next request.
   void SetCursors(v1::GetLogsRequest& request) const {
-    request.clear_cursors();
-    for (const auto& [incarnation, sequence] : read_) {
-      v1::LogCursor& cursor = *request.add_cursors();
-      cursor.set_incarnation(incarnation);
-      cursor.set_sequence(sequence);
-    }
+    reading_.SetCursors(request);
   }
 
  private:
@@ -103,17 +95,10 @@ class LogPrinter {
     return false;
   }
 
-  // The same thing once only, however often the coordinator is asked.
-  void Note(const std::string& text) {
-    if (notes_.insert(text).second)
-      context_.console.WriteError(absl::StrCat("note: ", text, "\n"));
-  }
-
   const CommandContext& context_;
   const bool has_names_;
   const bool is_followed_;
-  LogPositions read_;
-  std::set<std::string> notes_;
+  LogReading reading_;
 };
 
 absl::Status NobodyAnswered(const Target& target,

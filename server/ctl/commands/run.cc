@@ -18,6 +18,7 @@
 #include "server/ctl/client/job_watch.h"
 #include "server/ctl/commands/cancel_on_interrupt.h"
 #include "server/ctl/commands/command_output.h"
+#include "server/ctl/commands/follow.h"
 #include "server/ctl/commands/job_display.h"
 #include "server/ctl/commands/warnings.h"
 #include "server/ctl/local/binaries.h"
@@ -32,7 +33,8 @@
 namespace ringmaster::ctl {
 namespace {
 
-constexpr absl::Duration kShowInterval = absl::Milliseconds(250);
+// On this machine nobody else asks.
+constexpr absl::Duration kLocalInterval = absl::Milliseconds(250);
 constexpr absl::Duration kCancelLimit = absl::Minutes(5);
 constexpr int kMostRanks = 4096;
 
@@ -58,24 +60,47 @@ class Follower {
     CommandOutput output(context_.console, job.id());
     JobWatch watch(client_.Share(), job.id(), {}, context_.clock,
                    context_.bell);
+    const absl::Duration interval =
+        context_.cluster == nullptr ? kLocalInterval : kFollowInterval;
+    MonotonicTime next_show = context_.clock.Now();
     while (true) {
       const WatchSnapshot snapshot = watch.Snapshot();
       if (snapshot.job.has_value()) Tell(*snapshot.job);
-      // Also once it has ended: the last lines are behind the end.
-      if (snapshot.job.has_value() && snapshot.job->generation() > 0)
-        output.Show(client_);
+      const bool has_members =
+          snapshot.job.has_value() && snapshot.job->generation() > 0;
       if (snapshot.end.has_value()) {
+        if (has_members) ShowLast(output, interval);
         RETURN_IF_ERROR(*snapshot.end);
         return *snapshot.job;
+      }
+      if (has_members && context_.clock.Now() >= next_show) {
+        // What is missing now is tried again.
+        (void)output.Show(client_);
+        next_show = context_.clock.Now() + interval;
       }
       RETURN_IF_ERROR(cancel_.Check(job.id()));
       RETURN_IF_ERROR(check_(snapshot.job.value_or(job)));
       (void)context_.bell.Await(context_.clock,
-                                context_.clock.Now() + kShowInterval);
+                                context_.clock.Now() + interval);
     }
   }
 
  private:
+  // The last lines are behind the job's end, and no later call brings those of a
+  // worker that did not answer in time.
+  void ShowLast(CommandOutput& output, absl::Duration interval) {
+    const MonotonicTime deadline =
+        context_.clock.Now() + context_.last_lines_limit;
+    while (!output.Show(client_)) {
+      if (context_.clock.Now() + interval > deadline) {
+        output.TellMissing();
+        return;
+      }
+      (void)context_.bell.Await(context_.clock,
+                                context_.clock.Now() + interval);
+    }
+  }
+
   // On stderr: stdout is the commands'.
   void Note(std::string_view line) {
     context_.console.WriteError(absl::StrCat(std::string(line), "\n"));

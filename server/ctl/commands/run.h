@@ -38,8 +38,10 @@ struct RunContext {
   // True once the user wants the job to end: it is cancelled politely.
   std::function<bool()> is_interrupted;
   absl::Duration timeout = absl::Seconds(5);  // of a call
-  Client* cluster =
-      nullptr;  // null: a coordinator and workers are started here
+  // null: a coordinator and workers are started here
+  Client* cluster = nullptr;
+  // For lines of workers that do not answer once the job has ended.
+  absl::Duration last_lines_limit = absl::Seconds(5);
 };
 
 void AddRunCommand(FlagSet& flags, RunOptions& options);
