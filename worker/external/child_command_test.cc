@@ -52,12 +52,12 @@ class Lines {
 
 ChildCommand::Options Shell(const std::string& script, Lines& lines) {
   return {.program = "/bin/sh",
-          .arguments = {"sh", "-c", script},
+          .arguments = {"-c", script},
           .environment = {"PATH=/usr/bin:/bin", "GREETING=hello"},
           .on_line = lines.Taker()};
 }
 
-CommandEnd AwaitEnd(ChildCommand& command) {
+SubprocessEnd AwaitEnd(ChildCommand& command) {
   while (!command.End().has_value()) {
     pollfd ended{.fd = command.pidfd(), .events = POLLIN, .revents = 0};
     ::poll(&ended, 1, -1);
@@ -89,7 +89,7 @@ TEST(ChildCommandTest, GivesItsEnvironmentAndTakesBothOutputs) {
   auto command = ChildCommand::Start(
       Shell("echo $GREETING $HOME; echo oops >&2; exit 3", lines));
   ASSERT_TRUE(command.ok()) << command.status();
-  EXPECT_EQ(AwaitEnd(**command), (CommandEnd{.exit_code = 3}));
+  EXPECT_EQ(AwaitEnd(**command), (SubprocessEnd{.exit_code = 3}));
   (*command)->Kill();
   EXPECT_THAT(lines.Get(), ::testing::UnorderedElementsAre("hello", "!oops"));
   EXPECT_EQ((*command)->End()->code(), 3);
@@ -120,7 +120,7 @@ TEST(ChildCommandTest, ASignalIsAnEnd) {
   Lines lines;
   auto command = ChildCommand::Start(Shell("kill -9 $$", lines));
   ASSERT_TRUE(command.ok()) << command.status();
-  EXPECT_EQ(AwaitEnd(**command), (CommandEnd{.signal = 9}));
+  EXPECT_EQ(AwaitEnd(**command), (SubprocessEnd{.signal = 9}));
   EXPECT_EQ((*command)->End()->code(), 137);
   EXPECT_EQ(CommandEndText({.signal = 9}), "was killed by signal 9 (Killed)");
 }
@@ -134,7 +134,7 @@ TEST(ChildCommandTest, TerminateAsksTheCommandAlone) {
   ASSERT_TRUE(command.ok()) << command.status();
   lines.Await(1);
   (*command)->Terminate();
-  EXPECT_EQ(AwaitEnd(**command), (CommandEnd{.exit_code = 7}));
+  EXPECT_EQ(AwaitEnd(**command), (SubprocessEnd{.exit_code = 7}));
   (*command)->Kill();
   EXPECT_THAT(lines.Get(), ElementsAre("ready", "asked"));
 }
@@ -185,7 +185,7 @@ TEST(ChildCommandTest, TheGroupDiesWithTheProcessThatStartedIt) {
   if (owner == 0) {
     auto command = ChildCommand::Start(
         {.program = "/bin/sh",
-         .arguments = {"sh", "-c", "sleep 1000 & echo $$ $!; wait"},
+         .arguments = {"-c", "sleep 1000 & echo $$ $!; wait"},
          .environment = {"PATH=/usr/bin:/bin"},
          .on_line = [&](bool, std::string_view line) {
            (void)!::write(ends[1], line.data(), line.size());
@@ -212,9 +212,7 @@ TEST(ChildCommandTest, TheGroupDiesWithTheProcessThatStartedIt) {
 TEST(ChildCommandTest, SaysWhyAProgramDoesNotStart) {
   Lines lines;
   const auto start = [&](const std::string& program) {
-    return ChildCommand::Start({.program = program,
-                                .arguments = {program},
-                                .on_line = lines.Taker()})
+    return ChildCommand::Start({.program = program, .on_line = lines.Taker()})
         .status();
   };
   EXPECT_EQ(start("/nowhere/at/all").code(), absl::StatusCode::kNotFound);

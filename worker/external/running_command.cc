@@ -90,7 +90,8 @@ RunningCommand::RunningCommand(const CommandSetup& setup,
     : clock_(clock), output_(std::make_shared<Output>(place, output_file)) {
   absl::StatusOr<std::unique_ptr<ChildCommand>> child = ChildCommand::Start(
       {.program = setup.program,
-       .arguments = setup.arguments,
+       .name = setup.arguments.front(),
+       .arguments = {setup.arguments.begin() + 1, setup.arguments.end()},
        .environment =
            CommandEnvironment(OwnEnvironment(), setup.variables, place),
        .directory = setup.directory.get(),
@@ -116,7 +117,7 @@ RunningCommand::RunningCommand(const CommandSetup& setup,
 
 void RunningCommand::Look() {
   if (has_ended()) return;
-  const std::optional<CommandEnd> end = child_->End();
+  const std::optional<SubprocessEnd> end = child_->End();
   if (!end.has_value()) return;
   ended_at_ = clock_.Now();
   exit_code_ = end->code();

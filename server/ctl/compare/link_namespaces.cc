@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/process/subprocess.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/local/run_directory.h"
-#include "server/ctl/local/subprocess.h"
 
 namespace ringmaster::ctl {
 namespace {

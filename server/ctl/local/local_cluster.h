@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/ctl/local/subprocess.h"
+#include "common/process/subprocess.h"
 
 namespace ringmaster::ctl {
 

@@ -1,5 +1,6 @@
-#include "server/ctl/local/subprocess.h"
+#include "common/process/subprocess.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,10 +13,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/process/pipe.h"
+#include "common/transport/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::ctl {
+namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -137,6 +140,45 @@ TEST(SubprocessTest, LeadsItsOwnGroupWithNothingOnStdin) {
   EXPECT_EQ(child->Wait(kLimit), 0);
 }
 
+TEST(SubprocessTest, TakesItsNameEnvironmentDirectoryAndDescriptors) {
+  absl::StatusOr<Pipe> out = MakePipe();
+  ASSERT_TRUE(out.ok());
+  const UniqueFd directory(::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string log = LogPath("given");
+  auto child = Subprocess::Start(
+      {.program = "/bin/sh",
+       .arguments = {"-c", "echo $0 $A $HOME $PWD; echo err >&2"},
+       .log_file = log,
+       .name = "shell",
+       .environment = {{"A=b"}},
+       .directory = directory.get(),
+       .out = out->write.get()});
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ(child->Wait(kLimit), 0);
+  std::string text(64, '\0');
+  const ssize_t count = ::read(out->read.get(), text.data(), text.size());
+  ASSERT_GT(count, 0);
+  EXPECT_EQ(text.substr(0, static_cast<size_t>(count)), "shell b /usr\n");
+  EXPECT_EQ(Contents(log), "err\n");
+}
+
+TEST(SubprocessTest, GetsNoOtherDescriptorOfItsOwners) {
+  const UniqueFd open(::open("/dev/null", O_RDONLY));  // without the flag
+  auto child = Shell("descriptors",
+                     absl::StrCat("[ ! -e /proc/self/fd/", open.get(), " ]"));
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->Wait(kLimit), 0);
+}
+
+TEST(SubprocessTest, TellsASignalFromACode) {
+  auto killed = Shell("killed", "kill -9 $$");
+  auto failed = Shell("failed", "exit 137");
+  ASSERT_TRUE(killed.ok() && failed.ok());
+  EXPECT_EQ(killed->Wait(kLimit), failed->Wait(kLimit));
+  EXPECT_EQ(killed->End(), (SubprocessEnd{.signal = SIGKILL}));
+  EXPECT_EQ(failed->End(), (SubprocessEnd{.exit_code = 137}));
+}
+
 TEST(SubprocessTest, SaysWhyAProgramCannotStart) {
   auto missing = Subprocess::Start(
       {.program = "/nonexistent/worker", .log_file = LogPath("missing")});
@@ -164,4 +206,4 @@ TEST(SubprocessTest, MovesWithItsChild) {
 }
 
 }  // namespace
-}  // namespace ringmaster::ctl
+}  // namespace ringmaster
