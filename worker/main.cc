@@ -1,4 +1,5 @@
 // The `worker` binary.
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,7 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "common/logging/log_file.h"
 #include "common/logging/logging.h"
+#include "common/program/program_flags.h"
 #include "common/status/status_macros.h"
 #include "worker/bench/bench_runner.h"
 #include "worker/external/external_runner.h"
@@ -23,10 +26,14 @@
 namespace ringmaster {
 namespace {
 
-// Beside the log's file: "worker.log" has "worker.log.commands".
-std::string OutputFileOf(const WorkerFlags& flags) {
-  const std::string& log = flags.program.log_file;
-  return log.empty() ? "" : absl::StrCat(log, ".commands");
+// Beside the log's file, and rotated like it: "worker.log" has
+// "worker.log.commands".
+LogFileOptions OutputFileOf(const WorkerFlags& flags) {
+  const ProgramFlags& program = flags.program;
+  if (program.log_file.empty()) return {};
+  return {.path = absl::StrCat(program.log_file, ".commands"),
+          .max_bytes = int64_t{program.log_max_mb} << 20,
+          .max_rotated = program.log_max_files};
 }
 
 absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
@@ -39,15 +46,14 @@ absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
              {{"device", accelerator->name()}});
   }
   return MakeProgramRunner(
-      {.train = MakeJobTrainer(Clock::Real(), listener, flags.threads,
-                               MakeShardHost(Clock::Real()),
-                               std::move(accelerator)),
+      {.train =
+           MakeJobTrainer(Clock::Real(), listener, flags.threads,
+                          MakeShardHost(Clock::Real()), std::move(accelerator)),
        .bench = MakeBenchRunner(Clock::Real(), listener),
-       .external = MakeExternalRunner(
-           Clock::Real(), listener,
-           {.is_allowed = flags.allow_commands,
-            .threads = flags.threads,
-            .output_file = OutputFileOf(flags)})});
+       .external = MakeExternalRunner(Clock::Real(), listener,
+                                      {.is_allowed = flags.allow_commands,
+                                       .threads = flags.threads,
+                                       .output_file = OutputFileOf(flags)})});
 }
 
 int Main(int argc, char** argv) {

@@ -17,7 +17,6 @@ CALLS = re.compile(
 OTHERS_PATHS = {
     "worker/checkpoint/checkpoint_directory.cc": "/proc/sys/kernel/random/boot_id",
     "worker/checkpoint/export_model.cc": "`ringctl checkpoint export` writes for its user",
-    "worker/external/running_command.cc": "beside the worker's --log_file",
     "worker/member/process_usage.cc": "/proc/self",
     "worker/nn/cuda/matmul_plan_file.cc": "--tuning_cache of the worker",
     "worker/train/output/sample_command.cc": "`worker sample` reads for its user",

@@ -16,10 +16,10 @@
 #define RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 
 #include <memory>
-#include <string>
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/logging/log_file.h"
 #include "worker/member/job_runner.h"
 
 namespace ringmaster {
@@ -29,9 +29,10 @@ class Listener;
 struct ExternalRunnerOptions {
   bool is_allowed = false;  // else Prepare is UNAVAILABLE
   int threads = 1;          // for OMP_NUM_THREADS
-  // The file that every line of output is appended to, as `[RANK] LINE`; "":
-  // none. The lines go to the log in any case.
-  std::string output_file = "";
+  // The file that every line of output is appended to, as `[RANK] LINE`, and
+  // that is rotated as a log is; without a path there is none. The lines go to
+  // the log in any case.
+  LogFileOptions output_file = {};
   // Between two meetings of the ranks.
   absl::Duration meeting_interval = absl::Milliseconds(250);
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/transport/tcp.h"
@@ -102,6 +103,22 @@ class ExternalRunnerTest : public ::testing::Test {
     return outcomes;
   }
 
+  // Runs a job of one rank.
+  RunOutcome RunAlone(ExternalRunnerOptions options, const v1::JobSpec& spec) {
+    const auto alone = MakeExternalRunner(Clock::Real(), *listeners_.front(),
+                                          std::move(options));
+    EXPECT_TRUE(alone->Prepare(spec, Alone()).ok());
+    return alone->Run();
+  }
+
+  RankAssignment Alone() {
+    RankAssignment alone = Assign(1, 0);
+    alone.world_size = alone.local_world_size = 1;
+    alone.ranks_per_host = {1};
+    alone.peers.clear();
+    return alone;
+  }
+
   bool Has(const std::string& name) {
     return std::filesystem::exists(directory_ + "/" + name);
   }
@@ -142,6 +159,32 @@ TEST_F(ExternalRunnerTest, RunsTheCommandOfEachRankToItsEnd) {
   EXPECT_NE(TextOf("port0"), "0");
   EXPECT_EQ(TextOf("port0"), TextOf("port2"));
   EXPECT_EQ(runner(0).progress().applied_step, 1);
+}
+
+TEST_F(ExternalRunnerTest, KeepsTheOutputInAFileThatIsRotated) {
+  const std::string path = directory_ + "/out";
+  const RunOutcome outcome = RunAlone(
+      {.is_allowed = true, .output_file = {.path = path, .max_bytes = 16}},
+      Shell("echo the first line; echo the second line; echo third"));
+  EXPECT_EQ(outcome.kind, Kind::kFinished) << outcome.status;
+  EXPECT_EQ(TextOf("out.1"), "[0] the second line");
+  EXPECT_EQ(TextOf("out"), "[0] third");
+}
+
+TEST_F(ExternalRunnerTest, SaysOnceThatTheFileTakesNothing) {
+  for (const std::string path : {"/dev/full", "/nonexistent/file"}) {
+    LogCapture log;
+    const RunOutcome outcome =
+        RunAlone({.is_allowed = true, .output_file = {.path = path}},
+                 Shell("echo one; echo two"));
+    EXPECT_EQ(outcome.kind, Kind::kFinished) << outcome.status;
+    int warnings = 0;
+    for (const std::string& line : log.lines())
+      if (line.find("command.no_file") != std::string::npos) ++warnings;
+    EXPECT_EQ(warnings, 1) << path;
+    EXPECT_TRUE(log.Contains(path));
+    EXPECT_TRUE(log.Contains("two"));
+  }
 }
 
 TEST_F(ExternalRunnerTest, WaitsForTheSlowest) {

@@ -1,17 +1,16 @@
 #include "worker/external/running_command.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging/log_file.h"
 #include "common/logging/logging.h"
 #include "common/status/exit_code.h"
 
@@ -44,27 +43,28 @@ int MillisecondsUntil(MonotonicTime deadline, MonotonicTime now) {
 
 }  // namespace
 
-// Takes lines from the command's reader, and tells the last ones. Thread-safe.
+// Takes lines from the command's reader, which is one thread, and tells the last
+// ones to any.
 class RunningCommand::Output {
  public:
-  Output(const CommandPlace& place, const std::string& file)
+  Output(const CommandPlace& place, const LogFileOptions& file)
       : job_(place.run_id), rank_(place.rank) {
-    if (file.empty()) return;
-    file_ = UniqueFd(
-        ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!file_.is_open()) {
-      LogEvent(LogLevel::kWarning, "command.no_file",
-               {{"file", file}, {"error", errno}});
+    if (file.path.empty()) return;
+    absl::StatusOr<LogFile> opened = LogFile::Open(file);
+    if (opened.ok()) {
+      file_.emplace(*std::move(opened));
+    } else {
+      WarnOfFile(opened.status());
     }
   }
 
   void Take(bool is_error, std::string_view line) {
     LogEvent(LogLevel::kInfo, is_error ? "command.stderr" : "command.stdout",
              {{"job", job_}, {"rank", rank_}, {"text", line}});
-    if (file_.is_open()) {
-      const std::string text = absl::StrCat(
-          "[", rank_, "] ", absl::string_view(line.data(), line.size()), "\n");
-      (void)!::write(file_.get(), text.data(), text.size());
+    if (file_.has_value()) {
+      const absl::Status appended = file_->Append(absl::StrCat(
+          "[", rank_, "] ", absl::string_view(line.data(), line.size()), "\n"));
+      if (!appended.ok()) WarnOfFile(appended);
     }
     if (!is_error) return;
     MutexLock lock(mutex_);
@@ -77,16 +77,24 @@ class RunningCommand::Output {
   }
 
  private:
+  // Once: of a full disk each line would tell.
+  void WarnOfFile(const absl::Status& status) {
+    if (std::exchange(has_warned_, true)) return;
+    LogEvent(LogLevel::kWarning, "command.no_file",
+             {{"error", status.message()}});
+  }
+
   const std::string job_;
   const int rank_;
-  UniqueFd file_;
+  std::optional<LogFile> file_;
+  bool has_warned_ = false;
   mutable Mutex mutex_;
   LastWords last_words_ GUARDED_BY(mutex_);
 };
 
 RunningCommand::RunningCommand(const CommandSetup& setup,
                                const CommandPlace& place,
-                               const std::string& output_file, Clock& clock)
+                               const LogFileOptions& output_file, Clock& clock)
     : clock_(clock), output_(std::make_shared<Output>(place, output_file)) {
   absl::StatusOr<std::unique_ptr<ChildCommand>> child = ChildCommand::Start(
       {.program = setup.program,

@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/logging/log_file.h"
 #include "common/sync/mutex.h"
 #include "common/transport/cancel_token.h"
 #include "worker/external/child_command.h"
@@ -26,7 +27,7 @@ class RunningCommand {
  public:
   // Starts it. If that fails, it has failed. The arguments outlive it.
   RunningCommand(const CommandSetup& setup, const CommandPlace& place,
-                 const std::string& output_file, Clock& clock);
+                 const LogFileOptions& output_file, Clock& clock);
 
   // Waits for its end, or until `deadline`, a cancellation, or `wake` (an
   // eventfd, which is reset) is rung.
