@@ -172,7 +172,8 @@ class ExternalTest(unittest.TestCase):
     def test_a_killed_worker_costs_a_restart(self):
         with Cluster() as cluster:
             cluster.start_coordinator(budget="2s")
-            workers = [cluster.start_worker(name, "--allow_commands", restart="always") for name in "ab"]
+            for name in "ab":
+                cluster.start_worker(name, "--allow_commands", restart="always")
             cluster.await_workers(2)
             job = cluster.submit(self.job(self.script(LONG)))
             self.await_files("began-0-0", "began-1-0")
@@ -192,7 +193,6 @@ class ExternalTest(unittest.TestCase):
             self.assertEqual(len(ended["incidents"]), 1)
             logs = cluster.ringctl("logs", job)
             self.assertIn("[1] restart count 1", logs.stdout)
-            self.assertEqual(len(workers), 2)
 
     def test_a_worker_that_leaves_takes_its_command_along(self):
         with Cluster() as cluster:

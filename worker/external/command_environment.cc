@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "worker/agent/rpc/worker_identity.h"
 
 namespace ringmaster {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // Of the worker alone: its supervisor's and its service manager's word to it.
 constexpr std::array<std::string_view, 6> kNotInherited = {
     "LISTEN_FDS",   "LISTEN_PID",    "NOTIFY_SOCKET",
-    "WATCHDOG_PID", "WATCHDOG_USEC", "RINGMASTER_PREDECESSOR"};
+    "WATCHDOG_PID", "WATCHDOG_USEC", kPredecessorVariable};
 
 std::map<std::string, std::string> RankVariables(const CommandPlace& place) {
   const auto text = [](int value) { return absl::StrCat(value); };
@@ -60,14 +60,6 @@ std::vector<std::string> CommandEnvironment(
   for (const auto& [name, value] : variables)
     entries.push_back(absl::StrCat(name, "=", value));
   return entries;
-}
-
-std::string ValueOf(const std::vector<std::string>& environment,
-                    const std::string& name) {
-  const std::string prefix = absl::StrCat(name, "=");
-  for (const std::string& entry : environment)
-    if (absl::StartsWith(entry, prefix)) return entry.substr(prefix.size());
-  return "";
 }
 
 }  // namespace ringmaster

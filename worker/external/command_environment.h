@@ -32,10 +32,6 @@ struct CommandPlace {
     const std::vector<std::string>& inherited,
     const std::map<std::string, std::string>& own, const CommandPlace& place);
 
-// Returns the value of `name` among entries NAME=VALUE; "" if it is not there.
-[[nodiscard]] std::string ValueOf(const std::vector<std::string>& environment,
-                                  const std::string& name);
-
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_EXTERNAL_COMMAND_ENVIRONMENT_H_

@@ -1,5 +1,9 @@
 #include "worker/external/command_environment.h"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "common/job/rank_variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,6 +14,15 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+// The value of `name` among entries NAME=VALUE; "" if it is not there.
+std::string ValueOf(const std::vector<std::string>& environment,
+                    std::string_view name) {
+  const std::string prefix = std::string(name) + "=";
+  for (const std::string& entry : environment)
+    if (entry.starts_with(prefix)) return entry.substr(prefix.size());
+  return "";
+}
 
 CommandPlace Place() {
   return {.rank = 5,
@@ -38,7 +51,7 @@ TEST(CommandEnvironmentTest, IsTorchrunsContract) {
     EXPECT_THAT(environment, Contains(entry));
   }
   for (const std::string_view name : kRankVariables)
-    EXPECT_NE(ValueOf(environment, std::string(name)), "") << name;
+    EXPECT_NE(ValueOf(environment, name), "") << name;
   EXPECT_EQ(environment.size(), kRankVariables.size() + 2);
 }
 

@@ -48,8 +48,8 @@ enum class Wish : int { kNone, kDrain, kStop };
 
 // How the commands of all ranks ended.
 struct AttemptEnd {
-  Wish wish = Wish::kNone;  // kNone: with 0, unless one has failed
-  int failed_rank = -1;     // the first to fail
+  Wish wish = Wish::kNone;              // kNone: with 0, unless one has failed
+  std::optional<int> failed_rank = {};  // the first to fail
 };
 
 class ExternalRunner final : public JobRunner {
@@ -256,9 +256,9 @@ absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
                    *live_.cancel());
       return end.status();
     }
-    if (end->failed_rank < 0) return end->wish;
+    if (!end->failed_rank.has_value()) return end->wish;
     if (failures_ >= program_.max_restarts())
-      return FailureOf(end->failed_rank, command);
+      return FailureOf(*end->failed_rank, command);
     ++failures_;
     if (end->failed_rank == assignment_.rank) NoteRestart(command);
   }
@@ -276,11 +276,11 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   place.host_index = topology.HostOf(assignment_.rank);
   place.host_count = topology.host_count();
   std::array<int64_t, 1> port = {0};
-  std::string address = "127.0.0.1";
+  std::string address;
   if (is_first) {
     ASSIGN_OR_RETURN(port[0], FreePort());
-    if (const auto own = ParseHostPort(assignment_.own_address); own.ok())
-      address = own->host;
+    ASSIGN_OR_RETURN(HostPort own, ParseHostPort(assignment_.own_address));
+    address = std::move(own.host);
   }
   RETURN_IF_ERROR(meeting.TakeMaxima(port));
   place.master_port = static_cast<int>(port[0]);
@@ -315,10 +315,11 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
       return end;
     }
     if (all[kHasFailed] != 0) {
-      ASSIGN_OR_RETURN(end.failed_rank,
-                       meeting.FirstToFail(command.has_failed()
-                                               ? command.since_end()
-                                               : -absl::InfiniteDuration()));
+      ASSIGN_OR_RETURN(
+          end.failed_rank,
+          meeting.FirstToFail(command.has_failed()
+                                  ? std::optional(command.since_end())
+                                  : std::nullopt));
       command.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
                    *cancel);
       return end;

@@ -325,6 +325,15 @@ TEST_F(ExternalRunnerTest, RefusesWhatItMayNotOrCannotRun) {
   EXPECT_FALSE(runner(0).Prepare(Shell("true"), Assign(1, 0, 2)).ok());
 }
 
+TEST_F(ExternalRunnerTest, TellsNoOtherAddressThanRank0s) {
+  RankAssignment alone = Alone();
+  alone.own_address = "nowhere";
+  ASSERT_TRUE(runner(0).Prepare(Shell("touch ran"), alone).ok());
+  const RunOutcome outcome = runner(0).Run();
+  EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("nowhere"));
+  EXPECT_FALSE(Has("ran"));
+}
+
 TEST_F(ExternalRunnerTest, HasNothingToDoOnceAllIsDone) {
   ASSERT_TRUE(runner(0).Prepare(Shell("false"), Assign(1, 0, 1)).ok());
   const RunOutcome outcome = runner(0).Run();

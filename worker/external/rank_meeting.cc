@@ -34,16 +34,18 @@ absl::StatusOr<std::string> RankMeeting::TextOfFirst(const std::string& text) {
   return result;
 }
 
-absl::StatusOr<int> RankMeeting::FirstToFail(absl::Duration since) {
+absl::StatusOr<int> RankMeeting::FirstToFail(
+    std::optional<absl::Duration> since) {
   // The ranks have just met: by their own clocks they are as good as at one
   // moment.
   std::array<int64_t, 1> longest = {-1};
-  if (since >= absl::ZeroDuration()) {
-    longest[0] = absl::ToInt64Microseconds(since) * kMostRanks +
+  if (since.has_value()) {
+    longest[0] = absl::ToInt64Microseconds(*since) * kMostRanks +
                  (kMostRanks - 1 - communicator_.rank());
   }
   RETURN_IF_ERROR(TakeMaxima(longest));
-  if (longest[0] < 0) return -1;
+  if (longest[0] < 0)
+    return absl::InternalError("the ranks met over a failure that none has");
   return static_cast<int>(kMostRanks - 1 - longest[0] % kMostRanks);
 }
 

@@ -6,6 +6,7 @@
 #define RINGMASTER_WORKER_EXTERNAL_RANK_MEETING_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -32,9 +33,10 @@ class RankMeeting {
       const std::string& text);
 
   // Returns the rank whose `since`, the time since its failure, is longest; of
-  // equal ones the lowest. `since` of a rank that has not failed is negative.
-  // -1: no rank has failed.
-  [[nodiscard]] absl::StatusOr<int> FirstToFail(absl::Duration since);
+  // equal ones the lowest. A rank that has not failed gives none; at least one
+  // has (INTERNAL).
+  [[nodiscard]] absl::StatusOr<int> FirstToFail(
+      std::optional<absl::Duration> since);
 
  private:
   Communicator& communicator_;
