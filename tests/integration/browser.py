@@ -5,7 +5,9 @@
         browser.await_text("#view", "Pool")
 """
 
+import os
 import shutil
+import tempfile
 import time
 
 # As cluster.PATIENCE: a hang ends, a busy machine does not fail.
@@ -35,7 +37,10 @@ class Browser:
                      "--disable-background-networking", "--no-first-run", "--ignore-certificate-errors", "--lang=en-GB"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        # It leaves files of its own behind.
+        self.directory = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        service = Service("/usr/bin/chromedriver", env={**os.environ, "TMPDIR": self.directory.name})
+        self.driver = webdriver.Chrome(service=service, options=options)
         self.resize(width, height)
         self.look(is_dark)
 
@@ -44,6 +49,7 @@ class Browser:
 
     def __exit__(self, *unused):
         self.driver.quit()
+        self.directory.cleanup()
 
     def look(self, is_dark):
         scheme = "dark" if is_dark else "light"
