@@ -74,7 +74,7 @@ class Follower {
         return *snapshot.job;
       }
       if (has_members && context_.clock.Now() >= next_show) {
-        // What is missing now is tried again.
+        // Lines that are missing now are asked for again.
         (void)output.Show(client_);
         next_show = context_.clock.Now() + interval;
       }

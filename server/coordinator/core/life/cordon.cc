@@ -100,18 +100,12 @@ bool IsDrained(const State& state, const Worker& worker) {
          worker.state != v1::WORKER_STATE_DRAINING;
 }
 
-// The most members of that role that the job takes; those that leave come on top
-// of it while others take over from them.
-int MostOf(const Job& job, v1::Role role) {
-  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
-}
-
 // Returns true if `worker`, which was let go, has to go even if it is drained no
 // more: others have taken its place.
 bool IsReplaced(const Job& job, const Worker& worker) {
   return worker.is_let_go &&
          (job.closing == Closing::kHandOver ||
-          AliveCount(job, worker.role) > MostOf(job, worker.role));
+          AliveCount(job, worker.role) > MostCount(job, worker.role));
 }
 
 // Returns how many of that role could take the places of members. Those that

@@ -16,7 +16,6 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
-#include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"

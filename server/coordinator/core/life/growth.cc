@@ -60,7 +60,7 @@ int CountIn(const State& state, const Job& job, v1::Role role) {
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
-  int most = job.sharding.servers;
+  int most = MostCount(job, role);
   if (role == v1::ROLE_WORKER) {
     most = MostWorkers(state, job);
     // While others lack workers, that has room for those that are let go.

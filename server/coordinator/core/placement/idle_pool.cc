@@ -11,12 +11,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// The fewest and the most of that role that a job begins with.
+// The fewest of that role that a job begins with.
 int LeastOf(const Job& job, v1::Role role) {
   return role == v1::ROLE_WORKER ? job.min_workers : job.sharding.servers;
-}
-int MostOf(const Job& job, v1::Role role) {
-  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
 }
 
 // The classes of IsBefore.
@@ -170,7 +167,7 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
       }
       break;
     case Claim::kToBegin:
-      if (Count(Hosts::kAll) >= least) claimed = MostOf(job_, role_);
+      if (Count(Hosts::kAll) >= least) claimed = MostCount(job_, role_);
       break;
     case Claim::kReserved:
       break;

@@ -113,7 +113,7 @@ struct CordonedRecord {
   bool drains = false;
   std::string reason;
   absl::Time time;
-  // Who asked. Only the name is kept; the rest is in a record of its own.
+  // The caller who asked. Only the name is kept; the rest is in a record of its own.
   Caller caller = {};
 };
 

@@ -163,7 +163,7 @@ void DropOldAudit(const std::vector<RecordDigest>& records,
   }
 }
 
-// Of the cordons under one name the last one is needed, unless it is lifted.
+// The last cordon under a name is needed, unless it is lifted.
 void DropOldCordons(const std::vector<RecordDigest>& records,
                     std::vector<Fate>& fates) {
   std::set<std::string_view> seen;

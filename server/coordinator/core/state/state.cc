@@ -46,6 +46,10 @@ int LeastCount(const Job& job, v1::Role role) {
                                  : std::min(job.sharding.servers, 1);
 }
 
+int MostCount(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+}
+
 bool HoldsShards(const Job& job, v1::Role role) {
   return job.sharding.shards > 0 &&
          (role == v1::ROLE_PARAMETER_SERVER) == (job.sharding.servers > 0);

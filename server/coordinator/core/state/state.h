@@ -416,6 +416,9 @@ struct Job : JobTerms {
 // Returns the fewest members of that role that `job` continues with. One
 // parameter server is enough: shards are spread over more as they join.
 [[nodiscard]] int LeastCount(const Job& job, v1::Role role);
+// Returns the most members of that role that `job` takes. Those that leave come on
+// top of it while others take over from them.
+[[nodiscard]] int MostCount(const Job& job, v1::Role role);
 // Returns true if members of that role hold the shards of `job`; false if it
 // has none.
 [[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);

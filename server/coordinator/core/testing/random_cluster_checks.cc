@@ -78,11 +78,10 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
   const State& state = core_.state();
   const Job& job = *state.FindJob(formed.job_id);
   for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
-    const int most =
-        role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+    const int most = MostCount(job, role);
     if (StayingCount(state, job, role) > most) {
       Violate(absl::StrCat("generation ", formed.generation, " has more than ",
-                           most, " of role ", role));
+                           most, " of role ", EnumName(role)));
     }
   }
   for (const Member& member : job.members) {
