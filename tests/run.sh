@@ -77,6 +77,7 @@ again_alone() {
   python3 "$ROOT/tests/count_cases.py" "$events" | grep '^  FAILED  //tests/integration:' | sed "s/^  FAILED /== $name: run again, alone:/"
   grep -m 20 -E '^(AssertionError|[A-Za-z.]*Error:)' "$log" | sed 's/^/  /' | cut -c 1-300
   for argument in "$@"; do [[ $argument == -* ]] && options+=("$argument"); done
+  rm -f "$events.again"
   run_child "$again" ringmaster_bazel test --keep_going --local_test_jobs=1 --build_event_json_file="$events.again" \
     "${options[@]}" "${tests[@]}" || status=$?
   cat "$events.again" >>"$events"

@@ -390,14 +390,6 @@ class Explainer {
                         "the host at once");
   }
 
-  // "is drained by alice: kernel update".
-  static std::string CordonText(const Cordon& cordon) {
-    return absl::StrCat(cordon.drains ? "is drained" : "is cordoned",
-                        cordon.caller.name.empty() ? "" : " by ",
-                        cordon.caller.name, cordon.reason.empty() ? "" : ": ",
-                        cordon.reason);
-  }
-
   std::string LeftOutText(const HostQuarantine& quarantine) const {
     if (quarantine.exit_code == 0) {
       return absl::StrCat("its host is quarantined for ",
@@ -579,6 +571,15 @@ std::string JournalFault(const State& state,
   return absl::StrCat("a decision has waited ",
                       absl::ToInt64Seconds(*journal_wait),
                       "s for the disk to write the journal");
+}
+
+std::string CordonText(const CordonedRecord& record) {
+  return absl::StrCat(record.is_lifted ? "is no longer cordoned"
+                      : record.drains  ? "is drained"
+                                       : "is cordoned",
+                      record.caller.name.empty() ? "" : " by ",
+                      record.caller.name, record.reason.empty() ? "" : ": ",
+                      record.reason);
 }
 
 std::string ToText(const BlockingWorker& worker) {

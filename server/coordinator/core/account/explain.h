@@ -66,6 +66,9 @@ inline constexpr absl::Duration kJournalPatience = absl::Seconds(2);
 // 0.1 s ago: is draining)".
 [[nodiscard]] std::string ToText(const BlockingWorker& worker);
 
+// "is drained by alice: kernel update", "is cordoned", "is no longer cordoned".
+[[nodiscard]] std::string CordonText(const CordonedRecord& record);
+
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_EXPLAIN_H_

@@ -10,10 +10,10 @@
 #include "common/status/reason.h"
 #include "common/text/quoted.h"
 #include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/placement/idle_pool.h"
-#include "server/coordinator/core/state/limit_reached.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -81,15 +81,7 @@ std::string SubjectOf(const State& state, const std::string& target) {
 
 // "worker a is drained by alice: kernel update".
 std::string TextOf(const State& state, const CordonedRecord& record) {
-  std::string text = absl::StrCat(SubjectOf(state, record.target),
-                                  record.is_lifted ? " is no longer cordoned"
-                                  : record.drains  ? " is drained"
-                                                   : " is cordoned");
-  if (!record.caller.name.empty()) {
-    absl::StrAppend(&text, " by ", record.caller.name);
-  }
-  if (!record.reason.empty()) absl::StrAppend(&text, ": ", record.reason);
-  return text;
+  return absl::StrCat(SubjectOf(state, record.target), " ", CordonText(record));
 }
 
 bool IsDrained(const State& state, const Worker& worker) {
@@ -171,7 +163,6 @@ void ApplyCordon(State& state, const CordonedRecord& record) {
 }
 
 void LetDrainedGo(State& state, const Job& job) {
-  if (state.cordons.empty() && !state.lets_any_go) return;
   std::vector<Worker*> drained;
   for (const Member& member : job.members) {
     Worker* const worker =
@@ -187,7 +178,6 @@ void LetDrainedGo(State& state, const Job& job) {
     for (auto it = drained.rbegin(); it != drained.rend() && spare > 0; ++it) {
       if ((*it)->role != role) continue;
       (*it)->is_let_go = true;
-      state.lets_any_go = true;
       --spare;
     }
   }

@@ -69,28 +69,38 @@ int RoomIn(const State& state, const Job& job, v1::Role role) {
   return std::max(0, most - CountIn(state, job, role));
 }
 
-// Returns the workers that are to join in that role, as many as there is room
-// for.
+// Returns the workers of `idle` that are to join in that role, as many as there is
+// room for.
 std::vector<const Worker*> Joining(const State& state, const Job& job,
-                                   v1::Role role, Hosts hosts) {
-  std::vector<const Worker*> joining = IdlePool(state, job, role).Packed(hosts);
+                                   v1::Role role, const IdlePool& idle,
+                                   Hosts hosts) {
+  std::vector<const Worker*> joining = idle.Packed(hosts);
   const auto room = static_cast<size_t>(RoomIn(state, job, role));
   if (joining.size() > room) joining.resize(room);
   return joining;
 }
 
-// Returns when the last of those that could join in that role came; nullopt if
-// none could, or those that are to are not ready.
-std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
-                                        v1::Role role) {
+// Those that could join in a role.
+struct Joiners {
+  bool is_anybody = false;
+  // When the last of them came; nullopt if there is none, or those that are to
+  // join are not ready.
+  std::optional<MonotonicTime> last = std::nullopt;
+};
+
+Joiners JoinersOf(const State& state, const Job& job, v1::Role role) {
+  const IdlePool idle(state, job, role);
   const std::vector<const Worker*> joining =
-      Joining(state, job, role, Hosts::kSound);
+      Joining(state, job, role, idle, Hosts::kSound);
+  Joiners joiners = {.is_anybody = !joining.empty()};
   const bool is_waiting =
       std::any_of(joining.begin(), joining.end(), [](const Worker* worker) {
         return worker->rehearsal.has_value() && !worker->rehearsal->is_ready;
       });
-  if (joining.empty() || is_waiting) return std::nullopt;
-  return IdlePool(state, job, role).LastJoin(Hosts::kSound);
+  if (joiners.is_anybody && !is_waiting) {
+    joiners.last = idle.LastJoin(Hosts::kSound);
+  }
+  return joiners;
 }
 
 // Returns true if it may pause at some time in its present generation.
@@ -124,7 +134,8 @@ absl::Duration PausePatience(const Turn& turn, const Job& job) {
 // servers"; empty if none does, hundreds are cut short.
 std::string JoinText(const State& state, const Job& job, v1::Role role) {
   std::vector<std::string> names;
-  for (const Worker* const worker : Joining(state, job, role, Hosts::kReady)) {
+  for (const Worker* const worker :
+       Joining(state, job, role, IdlePool(state, job, role), Hosts::kReady)) {
     names.push_back(worker->name);
   }
   if (names.empty()) return "";
@@ -160,18 +171,17 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_deadline = turn.now;
     return;
   }
-  const auto workers = LastToJoin(turn.state, job, v1::ROLE_WORKER);
-  const auto servers = LastToJoin(turn.state, job, v1::ROLE_PARAMETER_SERVER);
-  if (!workers.has_value() && !servers.has_value()) {
-    const bool awaits_nobody =
-        Joining(turn.state, job, v1::ROLE_WORKER, Hosts::kSound).empty();
-    if (awaits_nobody && LetGoCount(turn.state, job, v1::ROLE_WORKER) > 0) {
+  const Joiners workers = JoinersOf(turn.state, job, v1::ROLE_WORKER);
+  const Joiners servers = JoinersOf(turn.state, job, v1::ROLE_PARAMETER_SERVER);
+  if (!workers.last.has_value() && !servers.last.has_value()) {
+    if (!workers.is_anybody &&
+        LetGoCount(turn.state, job, v1::ROLE_WORKER) > 0) {
       job.growth_deadline = std::max(turn.now, job.growth_not_before);
     }
     return;
   }
-  const MonotonicTime last = std::max(workers.value_or(MonotonicTime()),
-                                      servers.value_or(MonotonicTime()));
+  const MonotonicTime last = std::max(workers.last.value_or(MonotonicTime()),
+                                      servers.last.value_or(MonotonicTime()));
   job.growth_deadline =
       std::max(last + turn.config.join_settle, job.growth_not_before);
 }
@@ -195,7 +205,8 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   if (!HasLeavingHolder(turn.state, job) &&
       !Rehearse(turn, job,
-                Joining(turn.state, job, v1::ROLE_WORKER, Hosts::kSound))) {
+                Joining(turn.state, job, v1::ROLE_WORKER,
+                        IdlePool(turn.state, job), Hosts::kSound))) {
     return;  // Goes on once they are ready.
   }
   job.paused_generation = job.generation;

@@ -182,7 +182,9 @@ Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
 }
 
 int IdleToJoin(const State& state, const Job& job, v1::Role role) {
-  return IdlePool(state, job, role).Count(HostsToJoinFrom(state, job, role));
+  const IdlePool idle(state, job, role);
+  return idle.Count(
+      idle.HostsFor(LeastCount(job, role) - StayingCount(state, job, role)));
 }
 
 LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {

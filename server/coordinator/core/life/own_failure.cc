@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -60,8 +61,9 @@ std::set<std::string> FailedHosts(const State& state, const Job& job,
 bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
-    return worker.role == role && worker.state != v1::WORKER_STATE_DRAINING &&
-           (state.CordonOf(worker) == nullptr || worker.job_id == job.id) &&
+    const bool is_there =
+        worker.state != v1::WORKER_STATE_DRAINING && worker.job_id == job.id;
+    return worker.role == role && (is_there || IsOnOffer(state, worker)) &&
            !HasFailedOn(state, job, worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {

@@ -100,7 +100,6 @@ void Drop(Turn& turn, Job& job, Worker& worker, std::string_view what,
   NoteFailedRehearsal(turn, job, verdict);
   EndRehearsal(turn, worker, verdict.summary());
   SetDeadline(turn.state, job);
-  ArmGrowth(turn, job);
 }
 
 }  // namespace

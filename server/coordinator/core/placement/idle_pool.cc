@@ -52,6 +52,11 @@ std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
 
 }  // namespace
 
+bool IsOnOffer(const State& state, const Worker& worker) {
+  return worker.state != v1::WORKER_STATE_DRAINING &&
+         state.CordonOf(worker) == nullptr;
+}
+
 bool IsIdle(const Worker& worker) {
   // A worker that keeps steps is free once it has said which.
   return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0 &&
@@ -101,7 +106,7 @@ IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
 
 bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   if (worker.role != role_ || !IsIdle(worker) || taken_.contains(&worker) ||
-      IsOfAnother(job_, worker) || state_.CordonOf(worker) != nullptr) {
+      IsOfAnother(job_, worker) || !IsOnOffer(state_, worker)) {
     return false;
   }
   const HostQuarantine* const quarantine =
@@ -195,8 +200,7 @@ bool CouldBegin(const State& state, const Job& job) {
           const HostQuarantine* const quarantine =
               state.QuarantineOf(job, worker.host_key);
           return worker.role == role && worker.session != 0 &&
-                 worker.state != v1::WORKER_STATE_DRAINING &&
-                 state.CordonOf(worker) == nullptr &&
+                 IsOnOffer(state, worker) &&
                  (quarantine == nullptr || !quarantine->is_unfit);
         });
   };

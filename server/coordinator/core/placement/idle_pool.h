@@ -17,6 +17,9 @@ namespace ringmaster::coordinator {
 // all on hosts that are not unfit for it.
 enum class Hosts { kReady, kSound, kAll };
 
+// Returns true if jobs may take it: it does not leave, and is not cordoned.
+[[nodiscard]] bool IsOnOffer(const State& state, const Worker& worker);
+
 // Returns true if it has a session and no job, and its trainer has halted.
 [[nodiscard]] bool IsIdle(const Worker& worker);
 

@@ -561,8 +561,6 @@ struct State {
   std::deque<HostFault> host_faults;
   // In force, by target.
   std::map<std::string, Cordon, std::less<>> cordons;
-  // Some worker's is_let_go may be set.
-  bool lets_any_go = false;
   // The changes that were asked for, oldest first; see audit.h.
   std::deque<AuditedRecord> audit;
   // By number, so in the order of submission; the queue is those QUEUED.
