@@ -65,7 +65,7 @@ class BenchTest(unittest.TestCase):
     def start_long(self):
         """A bench whose ranks have connected and reduce."""
         process = subprocess.Popen([binary("ringctl"), "bench", "allreduce", *LONG], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, process_group=0)
         self.addCleanup(self.end, process)
         self.assertIn("all-reduce of 2 processes", process.stdout.readline())
         ranks = [pid for pid in processes_of_group(process.pid) if pid != process.pid]

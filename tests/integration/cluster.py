@@ -81,14 +81,18 @@ def tls_flags(directory, name):
 
 
 class Process:
-    """A child process with its output in a file."""
+    """A child process with its output in a file.
+
+    It leads a process group, but no session: each session is a group of its own for the scheduler, too (autogroup in sched(7)), and
+    under Linux 6.18 one waits for seconds for a processor, 42 s once, while threads of another wake each other often.
+    """
 
     def __init__(self, name, argv, log, env=None):
         self.name = name
         self.log = log
         with open(log, "wb") as out:
             self.popen = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                          env=env, start_new_session=True)
+                                          env=env, process_group=0)
 
     @property
     def pid(self):

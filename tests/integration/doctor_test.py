@@ -215,7 +215,7 @@ class DoctorTest(unittest.TestCase):
     def test_a_signal_ends_it_and_all_that_it_waits_for(self):
         process = subprocess.Popen(
             [*self.silent_name_server(), binary("ringctl"), "doctor", "--insecure", "--timeout=10m",
-             "--coordinator=head.example:29400"], stdout=subprocess.DEVNULL, start_new_session=True)
+             "--coordinator=head.example:29400"], stdout=subprocess.DEVNULL, process_group=0)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + PATIENCE
         comm = pathlib.Path(f"/proc/{process.pid}/comm")
