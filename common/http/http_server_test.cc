@@ -115,7 +115,8 @@ TEST_F(HttpServerTest, AStreamEndsWhenItsReaderIsGone) {
   });
   UniqueFd reader = ConnectLoopback(Run(std::move(server)));
   const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-  send(reader.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  EXPECT_EQ(send(reader.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
   char byte = 0;
   EXPECT_EQ(recv(reader.get(), &byte, 1, 0), 1);
   reader.Reset();

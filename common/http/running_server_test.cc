@@ -44,11 +44,27 @@ bool Trickle(int socket) {
 }
 
 TEST(RunningServer, EndsWhileAClientTricklesItsRequest) {
-  auto running = Start(std::make_unique<HttpServer>());
+  std::promise<void> has_begun;
+  auto server = std::make_unique<HttpServer>();
+  server->set_read_timeout(3600);
+  server->Post("/", [&](const httplib::Request&, httplib::Response&,
+                        const httplib::ContentReader& content) {
+    has_begun.set_value();
+    content([](const char*, size_t) { return true; });
+  });
+  auto running = Start(std::move(server));
   const UniqueFd client = ConnectLoopback(running->address().port);
   // A connection to elsewhere goes on.
-  auto other = Start(std::make_unique<HttpServer>());
+  auto elsewhere = std::make_unique<HttpServer>();
+  elsewhere->set_read_timeout(3600);
+  auto other = Start(std::move(elsewhere));
   const UniqueFd bystander = ConnectLoopback(other->address().port);
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n";
+  ASSERT_EQ(send(client.get(), head.data(), head.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(head.size()));
+  ASSERT_EQ(has_begun.get_future().wait_for(absl::ToChronoSeconds(kLongEnough)),
+            std::future_status::ready);
   std::future<bool> is_broken =
       std::async(std::launch::async, [&] { return Trickle(client.get()); });
   const MonotonicTime begin = Clock::Real().Now();
@@ -67,7 +83,7 @@ TEST(RunningServer, AnswersARequestThatIsUnderWayWhenItStops) {
   auto server = std::make_unique<HttpServer>();
   server->Get("/", [&](const httplib::Request&, httplib::Response& answer) {
     asked.set_value();
-    go_on.get_future().wait();
+    go_on.get_future().wait_for(absl::ToChronoSeconds(kLongEnough));
     answer.set_content("late", "text/plain");
   });
   auto running = Start(std::move(server));
@@ -76,7 +92,8 @@ TEST(RunningServer, AnswersARequestThatIsUnderWayWhenItStops) {
     const httplib::Result answer = httplib::Client("127.0.0.1", port).Get("/");
     return answer ? answer->body : "";
   });
-  asked.get_future().wait();
+  EXPECT_EQ(asked.get_future().wait_for(absl::ToChronoSeconds(kLongEnough)),
+            std::future_status::ready);
   running->Stop();
   EXPECT_FALSE(httplib::Client("127.0.0.1", port).Get("/"));
   go_on.set_value();
