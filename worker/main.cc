@@ -29,11 +29,9 @@ namespace {
 // Beside the log's file, and rotated like it: "worker.log" has
 // "worker.log.commands".
 LogFileOptions OutputFileOf(const WorkerFlags& flags) {
-  const ProgramFlags& program = flags.program;
-  if (program.log_file.empty()) return {};
-  return {.path = absl::StrCat(program.log_file, ".commands"),
-          .max_bytes = int64_t{program.log_max_mb} << 20,
-          .max_rotated = program.log_max_files};
+  LogFileOptions file = LogFileOf(flags.program);
+  if (!file.path.empty()) file.path += ".commands";
+  return file;
 }
 
 absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,

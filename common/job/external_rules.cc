@@ -28,7 +28,7 @@ void CheckVariables(
     }
     if (HasZeroByte(value)) wrong = "must not contain a zero byte";
     if (wrong == nullptr) continue;
-    errors.Add(absl::StrCat(path, ": ", Quoted(name, 80), " ", wrong));
+    errors.Add(absl::StrCat(path, ": ", Quoted(name), " ", wrong));
     return;
   }
 }
@@ -47,13 +47,13 @@ void CheckExternal(const v1::ExternalProgram& external, SpecErrors& errors) {
                  errors);
   for (const auto& [name, path] : external.secret_environment()) {
     if (path.empty()) {
-      errors.Add(absl::StrCat("external.secret_environment: ", Quoted(name, 80),
+      errors.Add(absl::StrCat("external.secret_environment: ", Quoted(name),
                               " must name a file"));
     }
     if (!external.environment().contains(name)) continue;
     errors.Add(absl::StrCat(
         "external.environment and external.secret_environment both have ",
-        Quoted(name, 80), ": give one of them"));
+        Quoted(name), ": give one of them"));
   }
 }
 

@@ -50,6 +50,7 @@ void ResetSignals() {
 struct Child {
   pid_t parent = 0;
   int directory = -1;
+  int in = -1;
   int out = -1;
   int error = -1;
   const char* program = nullptr;
@@ -67,8 +68,9 @@ int BecomeProgram(const Child& child) {
   if (::getppid() != child.parent) ::_exit(128 + SIGKILL);
   ResetSignals();
   if (child.directory >= 0 && ::fchdir(child.directory) != 0) return errno;
-  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0 || ::dup2(null, STDIN_FILENO) < 0) return errno;
+  const int in =
+      child.in >= 0 ? child.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (in < 0 || ::dup2(in, STDIN_FILENO) < 0) return errno;
   if (::dup2(child.out, STDOUT_FILENO) < 0 ||
       ::dup2(child.error, STDERR_FILENO) < 0)
     return errno;
@@ -105,6 +107,7 @@ absl::StatusOr<Subprocess> Subprocess::Start(const Command& command) {
   const Child child{
       .parent = ::getpid(),
       .directory = command.directory,
+      .in = command.in,
       .out = command.out < 0 ? log.get() : command.out,
       .error = command.error < 0 ? log.get() : command.error,
       .program = command.program.c_str(),

@@ -3,8 +3,8 @@
 // The child leads a process group of its own, so that Ctrl-C at the terminal
 // reaches only its owner, which decides what to do; the kernel kills it when
 // the thread that started it ends, however that happens (prctl(2),
-// PR_SET_PDEATHSIG). It begins with signals as a shell's children have them,
-// nothing on stdin, and no other descriptor of its owner's. Linux only.
+// PR_SET_PDEATHSIG). It begins with signals as a shell's children have them, and
+// no descriptor of its owner's but those that it is given. Linux only.
 // Thread-compatible. The destructor kills the group and reaps the child.
 #ifndef RINGMASTER_COMMON_PROCESS_SUBPROCESS_H_
 #define RINGMASTER_COMMON_PROCESS_SUBPROCESS_H_
@@ -31,6 +31,7 @@ struct Command {
   std::optional<std::vector<std::string>> environment = {};
   // Descriptors, which stay the caller's.
   int directory = -1;  // to start in; -1: where this process is
+  int in = -1;         // gives stdin; -1: nothing does
   int out = -1;        // takes stdout; -1: the log file does
   int error = -1;      // takes stderr; -1: the log file does
 };

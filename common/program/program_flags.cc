@@ -102,17 +102,23 @@ void AddMonitoringFlags(std::string_view ready, FlagSet& set,
           &flags.health_listen);
 }
 
+LogFileOptions LogFileOf(const ProgramFlags& flags) {
+  return {.path = flags.log_file,
+          .max_bytes = int64_t{flags.log_max_mb} << 20,
+          .max_rotated = flags.log_max_files};
+}
+
 absl::Status StartLog(const ProgramFlags& flags, std::string_view role,
                       std::string_view worker) {
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
   ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
-  RETURN_IF_ERROR(
-      InitLogging({.level = level,
-                   .format = format,
-                   .file = flags.log_file,
-                   .file_max_bytes = int64_t{flags.log_max_mb} << 20,
-                   .file_max_rotated = flags.log_max_files,
-                   .kept_lines = flags.log_kept}));
+  const LogFileOptions file = LogFileOf(flags);
+  RETURN_IF_ERROR(InitLogging({.level = level,
+                               .format = format,
+                               .file = file.path,
+                               .file_max_bytes = file.max_bytes,
+                               .file_max_rotated = file.max_rotated,
+                               .kept_lines = flags.log_kept}));
   SetLogIdentity(role, worker);
   if (!flags.log_file.empty()) ReopenLogOnHangup();
   return absl::OkStatus();

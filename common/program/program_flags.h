@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/config/flags.h"
+#include "common/logging/log_file.h"
 #include "common/logging/logging.h"
 
 namespace ringmaster {
@@ -37,6 +38,9 @@ struct MonitoringFlags {
 // Adds them. `ready` completes "whether it ...".
 void AddMonitoringFlags(std::string_view ready, FlagSet& set,
                         MonitoringFlags& flags);
+
+// The log's file; without a path if there is none.
+[[nodiscard]] LogFileOptions LogFileOf(const ProgramFlags& flags);
 
 // Makes the process log as the flags say; every line carries `role` and
 // `worker` (SetLogIdentity). With a file, SIGHUP makes it go on in the one that

@@ -70,15 +70,9 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   ASSIGN_OR_RETURN(Pipe error, MakePipe());
   UniqueFd stop_reading(::eventfd(0, EFD_CLOEXEC));
   if (!stop_reading.is_open()) return SystemError("cannot make an eventfd");
-  ASSIGN_OR_RETURN(
-      Subprocess process,
-      Subprocess::Start({.program = std::move(options.program),
-                         .arguments = std::move(options.arguments),
-                         .name = std::move(options.name),
-                         .environment = std::move(options.environment),
-                         .directory = options.directory,
-                         .out = out.write.get(),
-                         .error = error.write.get()}));
+  options.command.out = out.write.get();
+  options.command.error = error.write.get();
+  ASSIGN_OR_RETURN(Subprocess process, Subprocess::Start(options.command));
   std::unique_ptr<ChildCommand> command(new ChildCommand(std::move(process)));
   RETURN_IF_ERROR(command->StartKeeper());
   command->stop_reading_ = std::move(stop_reading);

@@ -34,11 +34,8 @@ namespace ringmaster {
 class ChildCommand {
  public:
   struct Options {
-    std::string program;    // a path
-    std::string name = "";  // what it sees as its own; "": the path
-    std::vector<std::string> arguments = {};    // without the program's name
-    std::vector<std::string> environment = {};  // NAME=VALUE
-    int directory = -1;  // to start in; -1: where this process is
+    // Its output is taken here.
+    Command command;
     // Called by one thread, which is none of the caller's; the last lines come
     // before Kill returns.
     std::function<void(bool is_error, std::string_view line)> on_line;

@@ -51,10 +51,11 @@ class Lines {
 };
 
 ChildCommand::Options Shell(const std::string& script, Lines& lines) {
-  return {.program = "/bin/sh",
-          .arguments = {"-c", script},
-          .environment = {"PATH=/usr/bin:/bin", "GREETING=hello"},
-          .on_line = lines.Taker()};
+  return {
+      .command = {.program = "/bin/sh",
+                  .arguments = {"-c", script},
+                  .environment = {{"PATH=/usr/bin:/bin", "GREETING=hello"}}},
+      .on_line = lines.Taker()};
 }
 
 SubprocessEnd AwaitEnd(ChildCommand& command) {
@@ -110,7 +111,8 @@ TEST(ChildCommandTest, TakesAllOfALotOfOutput) {
 TEST(ChildCommandTest, StartsInADirectory) {
   Lines lines;
   ChildCommand::Options options = Shell("pwd", lines);
-  options.directory = ::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  options.command.directory =
+      ::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   auto command = ChildCommand::Start(options);
   ASSERT_TRUE(command.ok()) << command.status();
   EXPECT_THAT(lines.Await(1), ElementsAre("/usr"));
@@ -184,9 +186,9 @@ TEST(ChildCommandTest, TheGroupDiesWithTheProcessThatStartedIt) {
   const pid_t owner = ::fork();
   if (owner == 0) {
     auto command = ChildCommand::Start(
-        {.program = "/bin/sh",
-         .arguments = {"-c", "sleep 1000 & echo $$ $!; wait"},
-         .environment = {"PATH=/usr/bin:/bin"},
+        {.command = {.program = "/bin/sh",
+                     .arguments = {"-c", "sleep 1000 & echo $$ $!; wait"},
+                     .environment = {{"PATH=/usr/bin:/bin"}}},
          .on_line = [&](bool, std::string_view line) {
            (void)!::write(ends[1], line.data(), line.size());
          }});
@@ -212,7 +214,8 @@ TEST(ChildCommandTest, TheGroupDiesWithTheProcessThatStartedIt) {
 TEST(ChildCommandTest, SaysWhyAProgramDoesNotStart) {
   Lines lines;
   const auto start = [&](const std::string& program) {
-    return ChildCommand::Start({.program = program, .on_line = lines.Taker()})
+    return ChildCommand::Start(
+               {.command = {.program = program}, .on_line = lines.Taker()})
         .status();
   };
   EXPECT_EQ(start("/nowhere/at/all").code(), absl::StatusCode::kNotFound);

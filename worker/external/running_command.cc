@@ -97,12 +97,13 @@ RunningCommand::RunningCommand(const CommandSetup& setup,
                                const LogFileOptions& output_file, Clock& clock)
     : clock_(clock), output_(std::make_shared<Output>(place, output_file)) {
   absl::StatusOr<std::unique_ptr<ChildCommand>> child = ChildCommand::Start(
-      {.program = setup.program,
-       .name = setup.arguments.front(),
-       .arguments = {setup.arguments.begin() + 1, setup.arguments.end()},
-       .environment =
-           CommandEnvironment(OwnEnvironment(), setup.variables, place),
-       .directory = setup.directory.get(),
+      {.command = {.program = setup.program,
+                   .arguments = {setup.arguments.begin() + 1,
+                                 setup.arguments.end()},
+                   .name = setup.arguments.front(),
+                   .environment = CommandEnvironment(OwnEnvironment(),
+                                                     setup.variables, place),
+                   .directory = setup.directory.get()},
        .on_line = [output = output_](bool is_error, std::string_view line) {
          output->Take(is_error, line);
        }});

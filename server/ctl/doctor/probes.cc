@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/process/pipe.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -61,21 +62,19 @@ Probes::~Probes() {
 }
 
 void Probes::Start(Run& run) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    run.trouble = std::strerror(errno);
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  if (!pipe.ok()) {
+    run.trouble = std::string(pipe.status().message());
     return;
   }
-  UniqueFd reader(ends[0]);
-  const UniqueFd writer(ends[1]);
   const pid_t parent = ::getpid();
   run.pid = ::fork();
-  if (run.pid == 0) RunProbe(run.probe, parent, writer.get());
+  if (run.pid == 0) RunProbe(run.probe, parent, pipe->write.get());
   if (run.pid < 0) {
     run.trouble = std::strerror(errno);
     return;
   }
-  run.output = std::move(reader);
+  run.output = std::move(pipe->read);
 }
 
 void Probes::Read(Run& run) {
