@@ -21,6 +21,9 @@ constexpr absl::Duration kMaxStatusAge = absl::Seconds(2);
 // A job's text is forgotten when nobody has wanted it for this long.
 constexpr absl::Duration kMaxIdle = absl::Seconds(4);
 
+// Events of one look; the next brings the others.
+constexpr size_t kMaxLookBytes = size_t{4} << 20;
+
 constexpr JsonOptions kOneLine = {.is_indented = false, .has_defaults = true};
 
 bool IsWorthExplaining(v1::JobState state) {
@@ -106,12 +109,8 @@ void PageFeed::LookAtRuntime() {
         const auto revision = static_cast<int64_t>(view.state.revision);
         if (is_old || revision != last_revision)
           seen.status = StatusProto(view.Status());
-        v1::ListEventsRequest request;
-        request.set_after_sequence(last_event);
-        absl::StatusOr<v1::ListEventsResponse> events =
-            ListEvents(view.state, view.events, view.self, request);
-        // Only a job's name or a page's size could be refused.
-        if (events.ok()) seen.events = *std::move(events);
+        seen.events = view.events.After(last_event, /*job_id=*/"",
+                                        kMaxPageEvents, kMaxLookBytes);
         return seen;
       });
   // One that fails changes nothing: the page shows how old its status is.
@@ -127,11 +126,11 @@ void PageFeed::Take(Look look) {
     status_ = std::make_shared<const PageStatus>(*std::move(look.status));
     status_time_ = clock_.Now();
   }
-  for (v1::Event& event : *look.events.mutable_events()) {
+  for (v1::Event& event : look.events) {
     newest_.event_sequence = event.sequence();
     events_.push_back(std::move(event));
   }
-  while (events_.size() > kMaxPageEvents) events_.pop_front();
+  while (events_.size() > size_t{kMaxPageEvents}) events_.pop_front();
   changed_.NotifyAll();
 }
 
@@ -161,6 +160,11 @@ std::optional<PageNews> PageFeed::After(const StreamPosition& seen,
     if (!changed_.WaitUntil(mutex_, clock_, deadline)) break;
   }
   if (is_closed_ || !HasNews(seen)) return std::nullopt;
+  return NewsAfter(seen);
+}
+
+PageNews PageFeed::Now(const StreamPosition& seen) const {
+  MutexLock lock(mutex_);
   return NewsAfter(seen);
 }
 

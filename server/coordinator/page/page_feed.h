@@ -2,8 +2,8 @@
 // newest status, the last events, and the curves of jobs.
 //
 // The runtime's executor only copies its state; texts are made on the threads that
-// want them, once for all viewers. So one more viewer costs the coordinator's
-// decisions nothing.
+// want them, those of the status and of jobs once for all viewers. So one more viewer
+// costs the coordinator's decisions nothing.
 // Thread-safe. The runtime outlives it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_FEED_H_
 #define RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_FEED_H_
@@ -36,7 +36,7 @@ class CoordinatorRuntime;
 
 inline constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
 // The events that a viewer can get; older ones are dropped.
-inline constexpr size_t kMaxPageEvents = 2000;
+inline constexpr int kMaxPageEvents = 2000;
 
 // A status, and its JSON once somebody wants it. Thread-safe.
 class PageStatus {
@@ -83,14 +83,14 @@ class PageFeed {
  public:
   explicit PageFeed(CoordinatorRuntime& runtime, Clock& clock = Clock::Real());
 
-  // The coordinator process whose events it has.
-  [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
-
   // Returns what came after `seen`; waits until there is any, `deadline`, or Close. Events of
   // another coordinator process are told from the first that is kept.
   [[nodiscard]] std::optional<PageNews> After(const StreamPosition& seen,
                                               MonotonicTime deadline)
       EXCLUDES(mutex_);
+
+  // The same without waiting; no events if there is nothing new.
+  [[nodiscard]] PageNews Now(const StreamPosition& seen) const EXCLUDES(mutex_);
 
   // Returns the newest status, and waits for the first until `deadline` or Close.
   // Null: there is none.
@@ -110,7 +110,7 @@ class PageFeed {
  private:
   struct Look {
     std::optional<v1::Status> status;
-    v1::ListEventsResponse events;
+    google::protobuf::RepeatedPtrField<v1::Event> events;
   };
 
   struct WantedJob {

@@ -237,13 +237,9 @@ void PageServer::Impl::ServeLog(const httplib::Request& request,
     }
     seen = *after;
   }
-  const auto news = feed.After(seen, Clock::Real().Now());
-  v1::ListEventsResponse none;
-  none.set_coordinator_incarnation(feed.incarnation());
-  answer.set_header("X-Last-Event-ID",
-                    (news.has_value() ? news->position : seen).ToString());
-  Answer(ProtoToJson(news.has_value() ? news->events : none,
-                     {.is_indented = false, .has_defaults = true}),
+  const PageNews news = feed.Now(seen);
+  answer.set_header("X-Last-Event-ID", news.position.ToString());
+  Answer(ProtoToJson(news.events, {.is_indented = false, .has_defaults = true}),
          answer);
 }
 

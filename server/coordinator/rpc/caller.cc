@@ -117,6 +117,11 @@ Caller CallerOf(const grpc::CallbackServerContext& context,
   return caller;
 }
 
+Caller CallerOf(const grpc::CallbackServerContext& context,
+                const AccessControl* access) {
+  return CallerOf(context, IdentityOf(context, access));
+}
+
 absl::Status CheckSessionRole(const Identity& caller, v1::Role role) {
   if (caller.roles.Has(RoleFor(role))) return absl::OkStatus();
   return WithReason(

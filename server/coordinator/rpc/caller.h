@@ -37,6 +37,8 @@ namespace ringmaster::coordinator {
 // The same for the core.
 [[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
                               const std::optional<Identity>& identity);
+[[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
+                              const AccessControl* access);
 
 // PERMISSION_DENIED unless the caller may have a session in `role`.
 [[nodiscard]] absl::Status CheckSessionRole(const Identity& caller,

@@ -100,6 +100,7 @@ TEST_F(ServerFaultTest, EveryMessageHasItsPoint) {
   const OneofDescriptor& responses =
       MessagesOf(v1::SessionResponse::descriptor());
   for (int i = 0; i < responses.field_count(); ++i) {
+    if (responses.field(i)->options().deprecated()) continue;  // never sent
     EXPECT_TRUE(known.contains(PointOf("send", *responses.field(i))))
         << responses.field(i)->name();
   }

@@ -10,7 +10,6 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
-#include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/queries.h"
@@ -75,6 +74,12 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
   };
 }
 
+// Answers a command that is about no job.
+CoordinatorRuntime::UserReply EmptyReply(grpc::ServerUnaryReactor* reactor) {
+  return [reactor](const absl::Status& status, const CoordinatorView&,
+                   const Job*) { reactor->Finish(ToGrpcStatus(status)); };
+}
+
 // A watch that ends with the rights of its caller.
 template <typename Message>
 std::shared_ptr<WatchReactor<Message>> StartWatch(
@@ -132,7 +137,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
     response->mutable_job()->mutable_spec()->ParseFromString(submit->spec);
     reactor->Finish(grpc::Status::OK);
   } else {
-    submit->caller = CallerOf(*context, IdentityOf(*context, access_));
+    submit->caller = CallerOf(*context, access_);
     submit->owner = submit->caller.name;
     FinishIfRefused(reactor, runtime_.Submit(*std::move(submit),
                                              JobReply(reactor, response)));
@@ -173,18 +178,17 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
   if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
   FinishIfRefused(
       reactor,
-      runtime_.Cancel(
-          {.job = request->job(),
-           .reason = BoundedUtf8(request->reason(), kMaxText),
-           .caller = CallerOf(*context, IdentityOf(*context, access_))},
-          [this, reply = JobReply(reactor, response)](
-              const absl::Status& status, const CoordinatorView& view,
-              const Job* job) mutable {
-            // The method is the caller's, the job is not.
-            if (absl::IsPermissionDenied(status))
-              refusals_.Add(kCancelJob, status);
-            reply(status, view, job);
-          }));
+      runtime_.Cancel({.job = request->job(),
+                       .reason = BoundedUtf8(request->reason(), kMaxText),
+                       .caller = CallerOf(*context, access_)},
+                      [this, reply = JobReply(reactor, response)](
+                          const absl::Status& status,
+                          const CoordinatorView& view, const Job* job) mutable {
+                        // The method is the caller's, the job is not.
+                        if (absl::IsPermissionDenied(status))
+                          refusals_.Add(kCancelJob, status);
+                        reply(status, view, job);
+                      }));
   return reactor;
 }
 
@@ -227,24 +231,15 @@ grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(
 
 grpc::ServerUnaryReactor* PoolServiceImpl::Cordon(
     grpc::CallbackServerContext* context, const v1::CordonRequest* request,
-    v1::CordonResponse* response) {
+    v1::CordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishIfRefused(
       reactor,
-      runtime_.Cordon(
-          {.target = request->target(),
-           .drains = request->drain(),
-           .reason = BoundedUtf8(request->reason(), kMaxText),
-           .caller = CallerOf(*context, IdentityOf(*context, access_))},
-          [reactor, request, response](const absl::Status& status,
-                                       const CoordinatorView& view,
-                                       const Job*) {
-            const auto it = view.state.cordons.find(request->target());
-            // Another call may have lifted it again.
-            if (status.ok() && it != view.state.cordons.end())
-              *response->mutable_cordon() = CordonProto(it->second);
-            reactor->Finish(ToGrpcStatus(status));
-          }));
+      runtime_.Cordon({.target = request->target(),
+                       .drains = request->drain(),
+                       .reason = BoundedUtf8(request->reason(), kMaxText),
+                       .caller = CallerOf(*context, access_)},
+                      EmptyReply(reactor)));
   return reactor;
 }
 
@@ -252,14 +247,11 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Uncordon(
     grpc::CallbackServerContext* context, const v1::UncordonRequest* request,
     v1::UncordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  FinishIfRefused(
-      reactor,
-      runtime_.Cordon(
-          {.target = request->target(),
-           .is_lifted = true,
-           .caller = CallerOf(*context, IdentityOf(*context, access_))},
-          [reactor](const absl::Status& status, const CoordinatorView&,
-                    const Job*) { reactor->Finish(ToGrpcStatus(status)); }));
+  FinishIfRefused(reactor,
+                  runtime_.Cordon({.target = request->target(),
+                                   .is_lifted = true,
+                                   .caller = CallerOf(*context, access_)},
+                                  EmptyReply(reactor)));
   return reactor;
 }
 

@@ -43,7 +43,6 @@ FailPointSet& SendPoints() {
       {Response::kAssignment, "coordinator.send.assignment"},
       {Response::kStart, "coordinator.send.start"},
       {Response::kHalt, "coordinator.send.halt"},
-      {Response::kDrain, "coordinator.send.drain"},
       {Response::kStop, "coordinator.send.stop"},
       {Response::kRelease, "coordinator.send.release"},
       {Response::kTraceRequest, "coordinator.send.trace_request"},

@@ -18,13 +18,12 @@ bool IsEnd(v1::JobState state) {
          state == v1::JOB_STATE_CANCELLED;
 }
 
-// Returns true for errors that a coordinator causes while it is restarted.
+}  // namespace
+
 bool IsWorthARetry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsAborted(status);
 }
-
-}  // namespace
 
 JobWatch::JobWatch(std::unique_ptr<Client> client, std::string job,
                    JobWatchOptions options, Clock& clock, Bell& bell)

@@ -25,6 +25,9 @@
 
 namespace ringmaster::ctl {
 
+// Returns true for errors that a coordinator causes while it is restarted.
+[[nodiscard]] bool IsWorthARetry(const absl::Status& status);
+
 struct JobWatchOptions {
   absl::Duration reconnect_limit = absl::Seconds(60);
 };

@@ -6,15 +6,28 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/client/bell.h"
+#include "server/ctl/client/job_watch.h"
+#include "server/ctl/commands/follow.h"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
 namespace {
 
-constexpr absl::Duration kPollInterval = absl::Milliseconds(200);
-
 bool HasJob(const v1::Worker& worker) { return !worker.job_id().empty(); }
+
+// Returns how many are to go and have not gone yet.
+int64_t BusyCount(const v1::Status& part) {
+  return std::count_if(part.workers().begin(), part.workers().end(),
+                       [](const v1::Worker& worker) {
+                         return HasJob(worker) && worker.cordon().drain();
+                       });
+}
+
+bool IsDrained(const v1::Status& part) {
+  return std::any_of(part.cordons().begin(), part.cordons().end(),
+                     [](const v1::Cordon& cordon) { return cordon.drain(); });
+}
 
 // The part of the status that is about `target`.
 absl::StatusOr<v1::Status> StatusOf(const CommandContext& context,
@@ -107,22 +120,32 @@ absl::StatusOr<int> RunCordon(const CommandContext& context,
                               const std::string& command,
                               const CordonOptions& options) {
   RETURN_IF_ERROR(Change(context, command, options));
-  ASSIGN_OR_RETURN(v1::Status part, StatusOf(context, options.target));
   const MonotonicTime deadline = context.clock.Now() + options.wait;
-  const auto busy = [&part] {
-    return std::count_if(part.workers().begin(), part.workers().end(), HasJob);
+  absl::StatusOr<v1::Status> part = StatusOf(context, options.target);
+  RETURN_IF_ERROR(part.status());
+  const auto is_awaited = [&] {
+    // A coordinator that is restarted keeps the drain.
+    if (!part.ok()) return IsWorthARetry(part.status());
+    return IsDrained(*part) && BusyCount(*part) > 0;
   };
   Bell bell;  // Nobody rings it.
-  while (command == "drain" && busy() > 0 && context.clock.Now() < deadline) {
-    (void)bell.Await(context.clock, context.clock.Now() + kPollInterval);
-    ASSIGN_OR_RETURN(part, StatusOf(context, options.target));
+  while (command == "drain" && is_awaited() && context.clock.Now() < deadline) {
+    (void)bell.Await(context.clock,
+                     std::min(deadline, context.clock.Now() + kFollowInterval));
+    part = StatusOf(context, options.target);
   }
-  Show(context, part);
-  if (command == "drain" && options.wait > absl::ZeroDuration() && busy() > 0) {
+  RETURN_IF_ERROR(part.status());
+  Show(context, *part);
+  if (command != "drain" || options.wait == absl::ZeroDuration()) return 0;
+  const std::string target = Printable(options.target);
+  if (!IsDrained(*part)) {
+    return absl::AbortedError(absl::StrCat(
+        target, " is drained no more: somebody has lifted that meanwhile"));
+  }
+  if (const int64_t busy = BusyCount(*part); busy > 0) {
     return absl::DeadlineExceededError(absl::StrCat(
-        busy() == 1 ? "a worker" : absl::StrCat(busy(), " workers"), " of ",
-        Printable(options.target), " still had a job after ",
-        absl::FormatDuration(options.wait),
+        busy == 1 ? "a worker" : absl::StrCat(busy, " workers"), " of ", target,
+        " still had a job after ", absl::FormatDuration(options.wait),
         "; they stay drained, and go as soon as their jobs can do without "
         "them"));
   }

@@ -23,7 +23,8 @@ struct CordonOptions {
 void AddCordonCommands(FlagSet& flags, CordonOptions& options);
 
 // `command`: "cordon", "drain" or "uncordon". Shows the workers that it is about.
-// DEADLINE_EXCEEDED if one still has a job after Options::wait.
+//   DEADLINE_EXCEEDED  one still has a job after CordonOptions::wait
+//   ABORTED            somebody has lifted the drain meanwhile
 [[nodiscard]] absl::StatusOr<int> RunCordon(const CommandContext& context,
                                             const std::string& command,
                                             const CordonOptions& options);

@@ -30,6 +30,20 @@ class CordonTest : public ::testing::Test {
     status.mutable_workers(1)->set_job_id("j-1");
     status.mutable_workers(1)->set_rank(2);
     fake_.SetStatus(status);
+    status_ = status;
+  }
+
+  // The status once `h1` is drained, and b has left its job.
+  v1::Status Drained() const {
+    v1::Status status = status_;
+    v1::Cordon& cordon = *status.add_cordons();
+    cordon.set_target("h1");
+    cordon.set_drain(true);
+    for (int i = 0; i < 2; ++i) {
+      *status.mutable_workers(i)->mutable_cordon() = cordon;
+      status.mutable_workers(i)->clear_job_id();
+    }
+    return status;
   }
 
   Outcome Run(std::vector<std::string> words) {
@@ -38,6 +52,7 @@ class CordonTest : public ::testing::Test {
   }
 
   FakeCoordinator fake_;
+  v1::Status status_;
 };
 
 TEST_F(CordonTest, SaysWhatBecomesOfEachWorkerOfTheHost) {
@@ -64,11 +79,26 @@ TEST_F(CordonTest, SaysWhatBecomesOfEachWorkerOfTheHost) {
 }
 
 TEST_F(CordonTest, WaitsUntilNoneHasAJob) {
-  EXPECT_EQ(Run({"drain", "a", "--wait=1h"}).code, 0);
+  fake_.SetNextStatus(Drained());
+  const Outcome drained = Run({"drain", "h1", "--wait=1h"});
+  EXPECT_EQ(drained.code, 0) << drained.error;
+  EXPECT_EQ(drained.out,
+            "worker a (host h1): drained\n"
+            "worker b (host h1): drained\n");
+}
+
+TEST_F(CordonTest, WaitsNoLongerThanItIsTold) {
   const Outcome busy = Run({"drain", "h1", "--wait=300ms"});
   EXPECT_NE(busy.code, 0);
   EXPECT_THAT(busy.error, HasSubstr("a worker of h1 still had a job after "
                                     "300ms; they stay drained"));
+}
+
+TEST_F(CordonTest, SaysThatSomebodyHasLiftedIt) {
+  fake_.SetNextStatus(status_);
+  const Outcome lifted = Run({"drain", "h1", "--wait=1h"});
+  EXPECT_NE(lifted.code, 0);
+  EXPECT_THAT(lifted.error, HasSubstr("h1 is drained no more"));
 }
 
 TEST_F(CordonTest, JsonIsTheWorkersAndNothingElse) {

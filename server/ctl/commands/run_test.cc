@@ -116,13 +116,14 @@ class LastLinesTest : public ::testing::Test {
 
 TEST_F(LastLinesTest, AreAskedForAgain) {
   std::thread late([this] {
-    while (coordinator_.logs_request().job().empty()) std::this_thread::yield();
+    coordinator_.AwaitLogsQuery();
     logs_.clear_missing();
     AddLine("w1", 2, "late");
     coordinator_.SetLogs(logs_);
   });
   const absl::StatusOr<int> code = Run(absl::Seconds(60));
   late.join();
+  ASSERT_TRUE(code.ok()) << code.status();
   EXPECT_EQ(*code, 0);
   EXPECT_EQ(console_.out, "[0] early\n[0] late\n");
   EXPECT_THAT(console_.error, Not(HasSubstr("note:")));
@@ -130,6 +131,7 @@ TEST_F(LastLinesTest, AreAskedForAgain) {
 
 TEST_F(LastLinesTest, AreToldWhereTheyAreMissing) {
   const absl::StatusOr<int> code = Run(absl::Milliseconds(1));
+  ASSERT_TRUE(code.ok()) << code.status();
   EXPECT_EQ(*code, 0);
   EXPECT_EQ(console_.out, "[0] early\n");
   EXPECT_THAT(console_.error, HasSubstr("note: w1 did not answer within 2s\n"));

@@ -9,11 +9,11 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {"session-up", "session-down", "assign",         "start",
-                "halt",       "stop",         "pause",          "drain",
-                "advice",     "release",      "trace",          "log",
-                "probe",      "prepared",     "prepare-failed", "ended",
-                "notice",     "advanced",     "signal",         "tick"};
+      kNames = {"session-up", "session-down",   "assign", "start",
+                "halt",       "stop",           "pause",  "advice",
+                "release",    "trace",          "log",    "probe",
+                "prepared",   "prepare-failed", "ended",  "notice",
+                "advanced",   "signal",         "tick"};
   return kNames[event.index()];
 }
 
@@ -299,11 +299,6 @@ void AgentCore::EndRunEarly(int64_t generation, Action request, bool& is_wanted,
              state_ == AgentState::kPrepared) {
     is_wanted = true;
   }
-}
-
-void AgentCore::On(const DrainReceived& event) {
-  if (leave_) return;
-  BeginLeaving(event.reason, ExitCode::kDone);
 }
 
 void AgentCore::On(const LeaveAdviceReceived& event) {

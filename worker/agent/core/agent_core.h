@@ -104,8 +104,8 @@ class AgentCore {
   [[nodiscard]] AgentState state() const { return state_; }
   // The generation it is in; 0 without a job.
   [[nodiscard]] int64_t generation() const { return generation_; }
-  // Returns true if it is leaving in an orderly way, at the request of a signal
-  // or of the coordinator.
+  // Returns true if it is leaving in an orderly way, at the request of a signal, or
+  // as it has had its jobs.
   [[nodiscard]] bool is_leaving() const { return leave_.has_value(); }
   [[nodiscard]] bool is_session_up() const { return link_ == Link::kUp; }
 
@@ -131,7 +131,6 @@ class AgentCore {
   void On(const HaltReceived& event);
   void On(const StopReceived& event);
   void On(const PauseReceived& event);
-  void On(const DrainReceived& event);
   void On(const LeaveAdviceReceived& event);
   void On(const ReleaseReceived& event);
   void On(const TraceRequested& event);
@@ -153,7 +152,7 @@ class AgentCore {
   // Another coordinator has sent it away.
   void SayRefusal(const SessionDown& event);
 
-  void BeginLeaving(std::string reason, ExitCode exit_code);
+  void BeginLeaving(std::string reason);
   // Asks the running trainer for the boundary at which it can leave.
   void RequestToLeave();
   // Leaves now, or, if it holds what others may need, once it is released.

@@ -152,15 +152,16 @@ void AgentCore::On(const TerminateSignal& event) {
     return;
   }
   signalled_at_ = now_;
-  if (leave_) {  // the coordinator had asked
+  if (leave_) {  // it has had its jobs
     leave_->exit_code = ExitCode::kStopped;
     return;
   }
-  BeginLeaving(event.name, ExitCode::kStopped);
+  BeginLeaving(event.name);
 }
 
-void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
-  leave_ = Leave{std::move(reason), exit_code, now_ + config_.drain_timeout};
+void AgentCore::BeginLeaving(std::string reason) {
+  leave_ = Leave{std::move(reason), ExitCode::kStopped,
+                 now_ + config_.drain_timeout};
   Say(Severity::kInfo, "worker.leaving",
       absl::StrCat(leave_->reason, ": leaving"));
   switch (state_) {

@@ -27,7 +27,6 @@ constexpr ImpossiblePair kImpossible[] = {
     {"connecting", "halt", kNoJobYet},
     {"connecting", "stop", kNoJobYet},
     {"connecting", "pause", kNoJobYet},
-    {"connecting", "drain", kNoJobYet},
     {"connecting", "advice", kNoJobYet},
     {"connecting", "release", kNoJobYet},
     {"connecting", "trace", kNoJobYet},
@@ -56,10 +55,10 @@ const std::vector<std::string> kStates = {"connecting", "idle",    "preparing",
                                           "prepared",   "running", "paused",
                                           "halting",    "halted",  "leaving"};
 const std::vector<std::string> kEvents = {
-    "session-up", "session-down", "assign",   "start",    "halt",
-    "stop",       "pause",        "drain",    "advice",   "release",
-    "trace",      "log",          "probe",    "prepared", "prepare-failed",
-    "ended",      "notice",       "advanced", "signal",   "tick"};
+    "session-up", "session-down",   "assign",  "start",  "halt",     "stop",
+    "pause",      "advice",         "release", "trace",  "log",      "probe",
+    "prepared",   "prepare-failed", "ended",   "notice", "advanced", "signal",
+    "tick"};
 
 ScenarioResult RunFile(const std::string& name) {
   const std::string path = "worker/agent/core/testdata/" + name;

@@ -96,10 +96,6 @@ struct PauseReceived {
   std::string reason;
 };
 
-struct DrainReceived {
-  std::string reason;
-};
-
 // For the log, as the worker leaves: why it has to wait, or what that costs.
 struct LeaveAdviceReceived {
   std::string text;
@@ -202,11 +198,10 @@ struct Tick {};
 
 using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
-                 HaltReceived, StopReceived, PauseReceived, DrainReceived,
-                 LeaveAdviceReceived, ReleaseReceived, TraceRequested,
-                 LogRequested, ProbeRequested, TrainerPrepared,
-                 TrainerPrepareFailed, TrainerEnded, TrainerNoticed,
-                 TrainerAdvanced, TerminateSignal, Tick>;
+                 HaltReceived, StopReceived, PauseReceived, LeaveAdviceReceived,
+                 ReleaseReceived, TraceRequested, LogRequested, ProbeRequested,
+                 TrainerPrepared, TrainerPrepareFailed, TrainerEnded,
+                 TrainerNoticed, TrainerAdvanced, TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -56,7 +56,6 @@ FailPointSet& ReceivePoints() {
       {Response::kAssignment, "session.receive.assignment"},
       {Response::kStart, "session.receive.start"},
       {Response::kHalt, "session.receive.halt"},
-      {Response::kDrain, "session.receive.drain"},
       {Response::kStop, "session.receive.stop"},
       {Response::kRelease, "session.receive.release"},
       {Response::kTraceRequest, "session.receive.trace_request"},

@@ -381,8 +381,6 @@ absl::StatusOr<std::optional<Event>> ToEvent(
     case v1::SessionResponse::kHalt:
       return agent::HaltReceived{message.halt().generation(),
                                  HaltText(message.halt().verdict())};
-    case v1::SessionResponse::kDrain:
-      return agent::DrainReceived{message.drain().reason()};
     case v1::SessionResponse::kStop:
       return agent::StopReceived{message.stop().generation(),
                                  message.stop().reason()};
@@ -406,6 +404,7 @@ absl::StatusOr<std::optional<Event>> ToEvent(
                                  message.log_request().max_bytes()};
     case v1::SessionResponse::kProbe:
       return ProbeEvent(message.probe());
+    case v1::SessionResponse::kDrain:  // no release sends it
     case v1::SessionResponse::MESSAGE_NOT_SET:
       break;
   }

@@ -346,9 +346,6 @@ TEST(SessionMessagesTest, UnpacksTheOtherMessages) {
   response.mutable_stop()->set_reason("cancelled");
   EXPECT_EQ(std::get<agent::StopReceived>(**ToEvent(response)).reason,
             "cancelled");
-  response.mutable_drain()->set_reason("maintenance");
-  EXPECT_EQ(std::get<agent::DrainReceived>(**ToEvent(response)).reason,
-            "maintenance");
   response.mutable_halt()->set_generation(7);
   response.mutable_halt()->mutable_verdict()->set_summary("lost");
   EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary, "lost");

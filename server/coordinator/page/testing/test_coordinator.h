@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_TESTING_TEST_COORDINATOR_H_
 #define RINGMASTER_SERVER_COORDINATOR_PAGE_TESTING_TEST_COORDINATOR_H_
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -74,7 +75,12 @@ class TestCoordinator {
         job_id_.set_value(job == nullptr ? "" : job->id);
       };
     }
-    std::string job_id() { return job_id_.get_future().get(); }
+    std::string job_id() {
+      std::future<std::string> id = job_id_.get_future();
+      if (id.wait_for(std::chrono::seconds(40)) != std::future_status::ready)
+        return "no answer";
+      return id.get();
+    }
 
    private:
     std::promise<std::string> job_id_;

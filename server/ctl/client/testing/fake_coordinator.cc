@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -139,6 +140,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                          v1::GetStatusResponse* response) override {
     MutexLock lock(mutex);
     *response->mutable_status() = status;
+    if (next_status.has_value()) status = *std::exchange(next_status, {});
     return ToGrpcStatus(failure);
   }
 
@@ -146,6 +148,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                        v1::GetLogsResponse* response) override {
     MutexLock lock(mutex);
     logs_request = *request;
+    changed.NotifyAll();
     for (const v1::ProcessLog& log : logs.logs()) {
       if ((log.name() == "coordinator") != request->coordinator()) continue;
       *response->add_logs() = log;
@@ -171,9 +174,9 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   }
 
   grpc::Status Cordon(grpc::ServerContext*, const v1::CordonRequest* request,
-                      v1::CordonResponse* response) override {
+                      v1::CordonResponse*) override {
     MutexLock lock(mutex);
-    v1::Cordon& cordon = *response->mutable_cordon();
+    v1::Cordon& cordon = *status.add_cordons();
     cordon.set_target(request->target());
     cordon.set_drain(request->drain());
     cordon.set_reason(request->reason());
@@ -192,6 +195,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     for (v1::Worker& worker : *status.mutable_workers()) {
       if (worker.cordon().target() == request->target()) worker.clear_cordon();
     }
+    status.clear_cordons();
     return ToGrpcStatus(failure);
   }
 
@@ -252,6 +256,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   absl::Status failure GUARDED_BY(mutex);
   v1::Job job GUARDED_BY(mutex);
   v1::Status status GUARDED_BY(mutex);
+  std::optional<v1::Status> next_status GUARDED_BY(mutex);
   std::vector<v1::Event> events GUARDED_BY(mutex);
   v1::GetTraceResponse trace GUARDED_BY(mutex);
   v1::GetLogsResponse logs GUARDED_BY(mutex);
@@ -285,6 +290,11 @@ void FakeCoordinator::SetJob(const v1::Job& job) {
 void FakeCoordinator::SetStatus(const v1::Status& status) {
   MutexLock lock(services_->mutex);
   services_->status = status;
+}
+
+void FakeCoordinator::SetNextStatus(const v1::Status& status) {
+  MutexLock lock(services_->mutex);
+  services_->next_status = status;
 }
 
 void FakeCoordinator::SetEvents(const std::vector<v1::Event>& events) {
@@ -330,6 +340,14 @@ void FakeCoordinator::AwaitCancel() {
   MutexLock lock(services_->mutex);
   const MonotonicTime deadline = Clock::Real().Now() + kPatience;
   while (!services_->is_cancelled) services_->AwaitChange(deadline);
+}
+
+void FakeCoordinator::AwaitLogsQuery() {
+  MutexLock lock(services_->mutex);
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+  while (services_->logs_request.source_case() ==
+         v1::GetLogsRequest::SOURCE_NOT_SET)
+    services_->AwaitChange(deadline);
 }
 
 void FakeCoordinator::AwaitJobQuery() {

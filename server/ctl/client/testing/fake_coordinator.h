@@ -32,6 +32,8 @@ class FakeCoordinator {
   // change, and their stream ends with a job that has ended.
   void SetJob(const v1::Job& job);
   void SetStatus(const v1::Status& status);
+  // The status after the next GetStatus.
+  void SetNextStatus(const v1::Status& status);
   void SetEvents(const std::vector<v1::Event>& events);
   void SetTrace(const v1::GetTraceResponse& trace);
   // The lines of the coordinator, and of each other process; those asked for are
@@ -50,6 +52,8 @@ class FakeCoordinator {
   void AwaitCancel();
   // Waits for a GetJob.
   void AwaitJobQuery();
+  // Waits for a GetLogs.
+  void AwaitLogsQuery();
   // Waits for an ExplainJob.
   void AwaitExplanationQuery();
 

@@ -260,7 +260,6 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "pause") return PauseReceived{g, args.Text("text")};
   if (name == "stop") return StopReceived{g, args.Text("text")};
   if (name == "advice") return LeaveAdviceReceived{args.Text("text")};
-  if (name == "drain") return DrainReceived{args.Text("text")};
   if (name == "release") {
     const int64_t code = args.Number("code", -1);
     return ReleaseReceived{
