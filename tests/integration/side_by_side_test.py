@@ -29,7 +29,7 @@ class SideBySideTest(unittest.TestCase):
             cluster.start_worker("w", slots=4)
             cluster.await_workers(4)
             alone = cluster.run_job(synthetic_job("alone", STEPS, 2, 2))
-            endless = cluster.submit(synthetic_job("endless", ENDLESS, 1, 2))
+            endless = cluster.submit(synthetic_job("endless", ENDLESS, 2, 2))
             first = self.running(cluster, endless)
             other = cluster.submit(synthetic_job("other", ENDLESS, 2, 2))
             third = cluster.submit(synthetic_job("third", STEPS, 1, 1))
@@ -50,7 +50,6 @@ class SideBySideTest(unittest.TestCase):
             ended = cluster.await_job(beside, "SUCCEEDED")
             self.assertEqual(cluster.events(beside, "job.halting"), [])
             self.assertEqual(ended["parameters_hash"], alone["parameters_hash"])
-            # It may have grown again since, which is a halt, too.
             halted = cluster.await_event(endless, "job.halting")
             self.assertEqual(halted[0]["verdict"]["worker"], name)
             step = step_of(cluster.job(endless))
@@ -76,6 +75,54 @@ class SideBySideTest(unittest.TestCase):
                 self.assertEqual(generation_of(cluster.job(job_id)), generation_of(was))
                 self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
             for job_id in jobs:
+                cluster.cancel(job_id)
+
+    def test_a_job_with_more_than_its_min_gives_to_one_that_waits_and_grows_again(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=4)
+            cluster.await_workers(4)
+            alone = cluster.run_job(synthetic_job("alone", STEPS, 2, 2))
+            wide = cluster.submit(synthetic_job("wide", ENDLESS, 1, 4))
+            first = self.running(cluster, wide)
+            self.assertEqual(len(workers_of(first)), 4)
+            cluster.await_step(wide, 5)
+            given = cluster.run_job(synthetic_job("given", STEPS, 2, 2))
+            self.assertEqual(given["parameters_hash"], alone["parameters_hash"])
+            pausing = cluster.events(wide, "job.pausing")
+            self.assertIn(f"workers w-2, w-3 go to job {given['id']}", pausing[0]["message"])
+            cluster.await_that("it has all workers again", lambda: len(cluster.job(wide)["members"]) == 4)
+            step = step_of(cluster.job(wide))
+            cluster.await_step(wide, step + 5)
+            self.assertEqual(cluster.events(wide, "job.rolled_back"), [])
+            # Enough for none: nobody pauses for it.
+            before = generation_of(cluster.job(wide))
+            vast = cluster.submit(synthetic_job("vast", STEPS, 4, 4))
+            explained = cluster.ringctl("explain", vast)
+            self.assertIn("needs at least 4 workers; 0 are idle", explained.stdout)
+            self.assertEqual(generation_of(cluster.job(wide)), before)
+            cluster.cancel(vast)
+            cluster.cancel(wide)
+
+    def test_a_job_that_lost_a_worker_is_given_another(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=4)
+            cluster.await_workers(4)
+            narrow = cluster.submit(synthetic_job("narrow", ENDLESS, 2, 2))
+            wide = cluster.submit(synthetic_job("wide", ENDLESS, 1, 2))
+            before = self.running(cluster, narrow)
+            self.running(cluster, wide)
+            for job_id in (narrow, wide):
+                cluster.await_step(job_id, 5)
+            name, pid = next(iter(pids_of(before).items()))
+            os.kill(pid, signal.SIGKILL)
+            cluster.await_that("it goes on with another",
+                               lambda: name not in workers_of(self.running(cluster, narrow)))
+            step = step_of(cluster.job(narrow))
+            cluster.await_step(narrow, step + 5)
+            for job_id in (narrow, wide):
+                self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
                 cluster.cancel(job_id)
 
     def test_a_small_job_overtakes_a_large_one_only_for_a_while(self):

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
@@ -140,10 +141,13 @@ class Explainer {
                      AndServers(job_.sharding.servers), "; ",
                      IdlePool(state_, job_).Count(Hosts::kAll),
                      " are idle and left for it"));
+    if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
+      result_.reasons.push_back(gifts);
+      result_.what_unblocks = "the next step of who gives it workers";
+      return;
+    }
     if (job_.is_reserving) {
-      result_.reasons.push_back(
-          "workers that become idle are kept for it, since others have begun "
-          "before it for long enough");
+      result_.reasons.push_back("workers that become idle are kept for it");
     }
     if (state_.active_jobs.empty()) return;
     const Job& active = state_.jobs.at(*state_.active_jobs.begin());
@@ -184,6 +188,9 @@ class Explainer {
         result_.reasons.push_back(
             absl::StrCat(StepOf(job_), " is held by ",
                          Counted(static_cast<size_t>(held), "member")));
+      }
+      if (std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
+        result_.reasons.push_back(std::move(gifts));
       }
       result_.what_unblocks = absl::StrCat(
           Counted(static_cast<size_t>(missing), "more worker"),

@@ -13,7 +13,6 @@
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/rehearsal.h"
-#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -84,30 +83,6 @@ std::string TextOf(const State& state, const CordonedRecord& record) {
   return absl::StrCat(SubjectOf(state, record.target), " ", CordonText(record));
 }
 
-bool IsDrained(const State& state, const Worker& worker) {
-  const Cordon* const cordon = state.CordonOf(worker);
-  // One of an older release could not be released by a job that goes on.
-  return cordon != nullptr && cordon->drains &&
-         worker.protocol >= kLeaveProtocol &&
-         worker.state != v1::WORKER_STATE_DRAINING;
-}
-
-// Returns true if `worker`, which was let go, has to go even if it is drained no
-// more: others have taken its place.
-bool IsReplaced(const Job& job, const Worker& worker) {
-  return worker.is_let_go &&
-         (job.closing == Closing::kHandOver ||
-          AliveCount(job, worker.role) > MostCount(job, worker.role));
-}
-
-// Returns how many of that role could take the places of members. Those that
-// prepare to join count while the members train, and wait for them to be ready.
-int ReplacementCount(const State& state, const Job& job, v1::Role role) {
-  return job.state == v1::JOB_STATE_RUNNING
-             ? IdlePool(state, job, role).Count(Hosts::kSound)
-             : IdleToJoin(state, job, role);
-}
-
 // The names of workers that have a job, and of their hosts.
 std::set<std::string_view> BusyTargets(const State& state) {
   std::set<std::string_view> busy;
@@ -159,27 +134,6 @@ void ApplyCordon(State& state, const CordonedRecord& record) {
     state.cordons.erase(record.target);
   } else {
     state.cordons.insert_or_assign(record.target, Cordon{record});
-  }
-}
-
-void LetDrainedGo(State& state, const Job& job) {
-  std::vector<Worker*> drained;
-  for (const Member& member : job.members) {
-    Worker* const worker =
-        member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
-    if (worker == nullptr || IsReplaced(job, *worker)) continue;
-    worker->is_let_go = false;
-    if (IsDrained(state, *worker)) drained.push_back(worker);
-  }
-  if (drained.empty() || job.is_benchmark || job.runs_commands) return;
-  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
-    int spare = StayingCount(state, job, role) +
-                ReplacementCount(state, job, role) - LeastCount(job, role);
-    for (auto it = drained.rbegin(); it != drained.rend() && spare > 0; ++it) {
-      if ((*it)->role != role) continue;
-      (*it)->is_let_go = true;
-      --spare;
-    }
   }
 }
 

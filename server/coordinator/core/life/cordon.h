@@ -3,7 +3,7 @@
 // A cordon is of a name, which a worker or a host has. It outlives the coordinator
 // and the worker's process, and is in force until it is lifted. No job takes an idle
 // worker that is cordoned. A job that has one keeps it, unless the cordon drains:
-// then the job lets it go between two steps, as one that leaves (hand_over.h), once
+// then the job lets it go between two steps, as one that leaves (let_go.h), once
 // the job can do without it, because it has more than its min, or an idle worker
 // takes the place. Until then the worker trains on. A benchmark and a job of
 // commands, whose members cannot change, keep it to their end. The worker's process
@@ -28,12 +28,6 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
 
 // Puts the cordon in force, or lifts it.
 void ApplyCordon(State& state, const CordonedRecord& record);
-
-// Decides which of the drained members of `job` it lets go (Worker::is_let_go): as
-// many as it can do without now, from the highest rank down. Called while it trains,
-// whenever that may have changed, and before each further generation. Who has a
-// successor already goes even if the cordon is lifted.
-void LetDrainedGo(State& state, const Job& job);
 
 // Tells of each draining cordon, once, that none of its workers has a job. After a
 // restart, only of those of which NoteRecoveredCordons finds that one has.

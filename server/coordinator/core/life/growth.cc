@@ -10,9 +10,9 @@
 #include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
-#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/idle_pool.h"
@@ -62,9 +62,8 @@ int CountIn(const State& state, const Job& job, v1::Role role) {
 int RoomIn(const State& state, const Job& job, v1::Role role) {
   int most = MostCount(job, role);
   if (role == v1::ROLE_WORKER) {
-    most = MostWorkers(state, job);
-    // While others lack workers, that has room for those that are let go.
-    if (most < job.max_workers) most -= LetGoCount(state, job, role);
+    // While others lack workers, nobody takes the place of one that is let go.
+    most = MostWorkers(state, job, LetGoCount(state, job, role));
   }
   return std::max(0, most - CountIn(state, job, role));
 }
@@ -166,7 +165,7 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_not_before = MonotonicTime();
   }
   if (!CanPause(job)) return;
-  LetDrainedGo(turn.state, job);
+  LetMembersGo(turn.state, job);
   if (HasLeavingHolder(turn.state, job)) {
     job.growth_deadline = turn.now;
     return;

@@ -1,6 +1,6 @@
 // Growth: idle workers join a running job, and idle parameter servers one that
 // has fewer than it asked for. Holders of shards leave it (hand_over.h) by the
-// same pause, and so do members that it lets go (cordon.h), whose places are taken.
+// same pause, and so do members that it lets go (let_go.h).
 //
 // Once no worker has joined for Config::join_settle, the workers are asked to
 // prepare (rehearsal.h); once they are ready, the members are asked to pause.

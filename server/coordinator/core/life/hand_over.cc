@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -8,12 +9,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/placement/gifts.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -164,16 +167,31 @@ int StayingCount(const State& state, const Job& job, v1::Role role) {
 }
 
 std::string LeaveText(const State& state, const Job& job) {
-  std::vector<std::string> names;
+  std::map<std::string, std::string> takers;
+  for (const Gift& gift : Gifts(state)) {
+    if (gift.giver == &job) takers[gift.worker->name] = gift.taker->id;
+  }
+  // By who takes them; nobody comes first.
+  std::map<std::string, std::vector<std::string>> names;
   v1::Role role = v1::ROLE_WORKER;
   for (const Member& member : job.members) {
     if (!IsLeaver(state, job, member)) continue;
-    role = member.identity.role;
-    names.push_back(member.identity.worker);
+    const auto taker = takers.find(member.identity.worker);
+    const bool is_given = taker != takers.end();
+    if (!is_given) role = member.identity.role;
+    names[is_given ? taker->second : ""].push_back(member.identity.worker);
   }
-  if (names.empty()) return "";
-  return absl::StrCat(NamesText(role, names),
-                      names.size() == 1 ? " leaves" : " leave");
+  std::vector<std::string> parts;
+  for (const auto& [taker, leavers] : names) {
+    const bool is_one = leavers.size() == 1;
+    parts.push_back(taker.empty()
+                        ? absl::StrCat(NamesText(role, leavers),
+                                       is_one ? " leaves" : " leave")
+                        : absl::StrCat(NamesText(v1::ROLE_WORKER, leavers),
+                                       is_one ? " goes to job " : " go to job ",
+                                       taker));
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {

@@ -61,7 +61,8 @@ namespace ringmaster::coordinator {
 [[nodiscard]] std::string NamesText(v1::Role role,
                                     const std::vector<std::string>& names);
 
-// "parameter server s leaves", "workers a, b leave"; empty if none leaves.
+// "parameter server s leaves", "workers a, b leave; worker c goes to job mlp-2";
+// empty if none leaves.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);
 
 // The state that a job whose members have halted can resume with.

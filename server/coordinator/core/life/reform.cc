@@ -13,10 +13,10 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/contradictions.h"
-#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/placement/idle_pool.h"
@@ -226,6 +226,7 @@ void Wait(Turn& turn, Job& job, std::string message) {
   job.state = v1::JOB_STATE_GATHERING;
   job.message = std::move(message);
   turn.Touch(job);
+  turn.ScheduleSoon();  // Others may give it what it waits for.
   if (!is_new) return;
   job.gathering_since = turn.now;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.gathering", job, "", job.message);
@@ -518,7 +519,7 @@ void Reform(Turn& turn, Job& job) {
   if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
-  LetDrainedGo(turn.state, job);
+  LetMembersGo(turn.state, job);
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.

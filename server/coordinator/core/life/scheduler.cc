@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
@@ -72,7 +73,10 @@ void SetFirst(Turn& turn, Job* job) {
   }
   if (job == nullptr) return;
   if (!job->first_since.has_value()) job->first_since = turn.now;
-  job->is_reserving = *job->first_since + turn.config.overtake_time <= turn.now;
+  job->is_reserving =
+      *job->first_since + turn.config.overtake_time <= turn.now ||
+      std::ranges::any_of(
+          Gifts(state), [job](const Gift& gift) { return gift.taker == job; });
   std::string message = absl::StrCat(
       "waits for ", job->min_workers, " workers",
       AndServers(job->sharding.servers),
@@ -124,7 +128,7 @@ void Schedule(Turn& turn) {
   NoteEmpty(turn);
 }
 
-int MostWorkers(const State& state, const Job& job) {
+int MostWorkers(const State& state, const Job& job, int unreplaced) {
   const auto lacks_others = [&](int64_t number) {
     const Job& other = state.jobs.at(number);
     return number != job.number && other.state == v1::JOB_STATE_GATHERING &&
@@ -138,7 +142,7 @@ int MostWorkers(const State& state, const Job& job) {
   }
   const int leaving = AliveCount(job, v1::ROLE_WORKER) -
                       StayingCount(state, job, v1::ROLE_WORKER);
-  return std::min(job.max_workers, job.min_workers + leaving);
+  return std::min(job.max_workers, job.min_workers + leaving - unreplaced);
 }
 
 }  // namespace ringmaster::coordinator

@@ -11,6 +11,10 @@
 // as many as it needs; so it begins once enough of the jobs that have workers have
 // ended. While it waits no job that trains grows. A job that the pool could not satisfy
 // even if it had no other is passed over until the pool is large enough.
+//
+// Jobs that train with more workers than their min let go as many as a job lacks to
+// begin, or to go on, if they have so many (gifts.h). These are kept for it; and those
+// that gave them grow again once nobody lacks workers.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 
@@ -26,8 +30,9 @@ void Schedule(Turn& turn);
 
 // Returns as many workers as `job` may have now: those that it takes at most; or,
 // if another job lacks workers to go on, or to begin and could have them, those
-// that it needs, and one for each that leaves.
-[[nodiscard]] int MostWorkers(const State& state, const Job& job);
+// that it needs, and one for each that leaves, without `unreplaced` of those.
+[[nodiscard]] int MostWorkers(const State& state, const Job& job,
+                              int unreplaced = 0);
 
 }  // namespace ringmaster::coordinator
 

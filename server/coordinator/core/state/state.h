@@ -102,7 +102,7 @@ struct Worker {
   MonotonicTime leaves_by = MonotonicTime::InfiniteFuture();
   // It is to leave, and was told that nobody could take over from it yet.
   bool is_told_to_wait = false;
-  // Its job lets it go, as it is drained; see cordon.h.
+  // Its job lets it go, as it is drained, or given to another job; see let_go.h.
   bool is_let_go = false;
   // Its rehearsal of a job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
@@ -407,7 +407,7 @@ struct Job : JobTerms {
   bool is_recovered = false;
 };
 
-// Returns true if it is to leave its job: by itself, or as it is drained.
+// Returns true if it is to leave its job: by itself, or as it is let go.
 [[nodiscard]] bool IsLeaving(const Worker& worker);
 // MemberCount counts the members of that role, the lost ones too; AliveCount
 // those that are not lost.

@@ -323,6 +323,7 @@ void RandomCluster::Perform(const Action& action) {
       CheckLeavers(*formed);
       CheckCordons(*formed);
     }
+    CheckGifts();
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
     if (emit->event.type() == "pool.drained") Count("drained");

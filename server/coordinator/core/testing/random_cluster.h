@@ -193,6 +193,7 @@ class RandomCluster {
   static bool IsBeingReleased(const Process& process);
   void CheckRollback(const GenerationFormedRecord& formed);
   void CheckCordons(const GenerationFormedRecord& formed);
+  void CheckGifts();
   void CheckLeavers(const GenerationFormedRecord& formed);
   void CheckNotRelieved(const std::vector<Action>& actions);
   static bool IsLoss(const v1::Event& event);

@@ -1,5 +1,6 @@
 // The conditions that must always hold in a RandomCluster.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <variant>
@@ -9,6 +10,7 @@
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/testing/random_cluster.h"
 
@@ -91,6 +93,20 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
     if (member.is_newcomer && member.since == formed.generation) {
       Violate(absl::StrCat("generation ", formed.generation, " takes ",
                            worker->name, ", which is cordoned"));
+    }
+  }
+}
+
+// No job gives so many workers that fewer than its min are left.
+void RandomCluster::CheckGifts() {
+  std::map<const Job*, int> given;
+  for (const Gift& gift : Gifts(core_.state())) {
+    Count("gift");
+    const int left =
+        AliveCount(*gift.giver, v1::ROLE_WORKER) - ++given[gift.giver];
+    if (left < gift.giver->min_workers || gift.giver == gift.taker) {
+      Violate(absl::StrCat("job ", gift.giver->id, " gives ", gift.worker->name,
+                           " to ", gift.taker->id, " and keeps ", left));
     }
   }
 }

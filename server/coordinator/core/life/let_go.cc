@@ -1,0 +1,74 @@
+#include "server/coordinator/core/life/let_go.h"
+
+#include <vector>
+
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/placement/gifts.h"
+#include "server/coordinator/core/placement/idle_pool.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+bool IsDrained(const State& state, const Worker& worker) {
+  const Cordon* const cordon = state.CordonOf(worker);
+  // One of an older release could not be released by a job that goes on.
+  return cordon != nullptr && cordon->drains &&
+         worker.protocol >= kLeaveProtocol &&
+         worker.state != v1::WORKER_STATE_DRAINING;
+}
+
+// Returns true if `worker`, which was let go, has to go even if nobody wants it to
+// any more: others have taken its place.
+bool IsReplaced(const Job& job, const Worker& worker) {
+  return worker.is_let_go &&
+         (job.closing == Closing::kHandOver ||
+          AliveCount(job, worker.role) > MostCount(job, worker.role));
+}
+
+// Returns how many of that role could take the places of members. Those that
+// prepare to join count while the members train, and wait for them to be ready.
+int ReplacementCount(const State& state, const Job& job, v1::Role role) {
+  return job.state == v1::JOB_STATE_RUNNING
+             ? IdlePool(state, job, role).Count(Hosts::kSound)
+             : IdleToJoin(state, job, role);
+}
+
+void LetDrainedGo(const State& state, const Job& job,
+                  const std::vector<Worker*>& drained) {
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    int spare = StayingCount(state, job, role) +
+                ReplacementCount(state, job, role) - LeastCount(job, role);
+    for (auto it = drained.rbegin(); it != drained.rend() && spare > 0; ++it) {
+      if ((*it)->role != role) continue;
+      (*it)->is_let_go = true;
+      --spare;
+    }
+  }
+}
+
+void LetGivenGo(State& state, const Job& job) {
+  int spare = StayingCount(state, job, v1::ROLE_WORKER) - job.min_workers;
+  if (spare <= 0) return;
+  for (const Gift& gift : Gifts(state)) {
+    if (gift.giver != &job || gift.worker->is_let_go || spare-- <= 0) continue;
+    state.FindWorker(gift.worker->name)->is_let_go = true;
+  }
+}
+
+}  // namespace
+
+void LetMembersGo(State& state, const Job& job) {
+  std::vector<Worker*> drained;
+  for (const Member& member : job.members) {
+    Worker* const worker =
+        member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
+    if (worker == nullptr || IsReplaced(job, *worker)) continue;
+    worker->is_let_go = false;
+    if (IsDrained(state, *worker)) drained.push_back(worker);
+  }
+  if (job.is_benchmark || job.runs_commands) return;
+  if (!drained.empty()) LetDrainedGo(state, job, drained);
+  LetGivenGo(state, job);
+}
+
+}  // namespace ringmaster::coordinator

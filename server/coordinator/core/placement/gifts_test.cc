@@ -1,0 +1,164 @@
+#include "server/coordinator/core/placement/gifts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/coordinator/core/state/config.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class GiftsTest : public ::testing::Test {
+ protected:
+  // A job with that number that trains on `count` new workers, "j<number>w0", ...
+  Job& AddTraining(int64_t number, int count, int min) {
+    Job& job = AddJob(number, min);
+    job.state = v1::JOB_STATE_RUNNING;
+    job.generation = number;
+    job.first_generation = number;
+    job.start_time = absl::UnixEpoch();
+    for (int rank = 0; rank < count; ++rank) {
+      Worker& worker = AddWorker(job.id + "w" + std::to_string(rank));
+      worker.job_id = job.id;
+      worker.state = v1::WORKER_STATE_ASSIGNED;
+      Member member;
+      member.identity.worker = worker.name;
+      member.identity.rank = rank;
+      member.identity.role = v1::ROLE_WORKER;
+      job.members.push_back(member);
+    }
+    state_.active_jobs.insert(number);
+    return job;
+  }
+
+  // The first job that lacks workers.
+  Job& AddLacking(int64_t number, int min) {
+    Job& job = AddJob(number, min);
+    state_.first_lacking = number;
+    return job;
+  }
+
+  Worker& AddWorker(const std::string& name) {
+    Worker& worker = state_.workers[name];
+    worker.name = name;
+    worker.host = worker.host_key = "h-" + name;
+    worker.role = v1::ROLE_WORKER;
+    worker.session = state_.workers.size();
+    worker.protocol = kLeaveProtocol;
+    return worker;
+  }
+
+  void AddCordon(const std::string& name, bool drains) {
+    CordonedRecord record;
+    record.target = name;
+    record.drains = drains;
+    state_.cordons.insert_or_assign(name, Cordon{record});
+  }
+
+  [[nodiscard]] std::vector<std::string> Given() const {
+    std::vector<std::string> names;
+    for (const Gift& gift : Gifts(state_)) names.push_back(gift.worker->name);
+    return names;
+  }
+
+  State state_;
+
+ private:
+  Job& AddJob(int64_t number, int min) {
+    Job& job = state_.jobs[number];
+    job.number = number;
+    job.id = "j" + std::to_string(number);
+    job.min_workers = min;
+    job.max_workers = 100;
+    return job;
+  }
+};
+
+TEST_F(GiftsTest, AsManyAsLackFromTheHighestRankDown) {
+  AddTraining(1, 4, 1);
+  AddLacking(2, 2);
+  EXPECT_THAT(Given(), ElementsAre("j1w3", "j1w2"));
+  // An idle worker is one that nobody has to give.
+  AddWorker("idle");
+  EXPECT_THAT(Given(), ElementsAre("j1w3"));
+}
+
+TEST_F(GiftsTest, NoneIfAllTogetherWereNotEnough) {
+  AddTraining(1, 3, 2);
+  AddTraining(2, 2, 2);
+  AddLacking(3, 2);
+  EXPECT_THAT(Given(), IsEmpty());
+  EXPECT_EQ(GiftsText(state_, state_.jobs.at(3)), "");
+}
+
+TEST_F(GiftsTest, TheJobWithMostBeyondItsMinGivesFirst) {
+  AddTraining(1, 4, 1);
+  AddTraining(2, 3, 1);
+  AddLacking(3, 4);
+  EXPECT_THAT(Given(), ElementsAre("j1w3", "j2w2", "j1w2", "j2w1"));
+  EXPECT_EQ(GiftsText(state_, state_.jobs.at(3)),
+            "jobs j1, j2 give it workers j1w2, j1w3, j2w1, j2w2");
+}
+
+TEST_F(GiftsTest, WhoCannotChangeItsMembersGivesNone) {
+  AddTraining(1, 4, 1).runs_commands = true;
+  AddTraining(2, 4, 1).is_benchmark = true;
+  AddLacking(3, 1);
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, WhoIsOfNoUseToTheOtherStays) {
+  AddTraining(1, 6, 1);
+  AddLacking(2, 1);
+  state_.workers["j1w5"].session = 0;
+  state_.workers["j1w4"].protocol = kLeaveProtocol - 1;
+  AddCordon("j1w3", /*drains=*/false);
+  HostQuarantine quarantine;
+  quarantine.host_key = "h-j1w2";
+  quarantine.is_unfit = true;
+  state_.quarantines.push_back(quarantine);
+  EXPECT_THAT(Given(), ElementsAre("j1w1"));
+}
+
+TEST_F(GiftsTest, WhoLeavesAnywayIsNotBeyondTheMin) {
+  AddTraining(1, 3, 1);
+  AddLacking(2, 1);
+  state_.workers["j1w2"].state = v1::WORKER_STATE_DRAINING;
+  EXPECT_THAT(Given(), ElementsAre("j1w1"));
+  AddCordon("j1w1", /*drains=*/true);
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, AJobWhoseMembersHaveHaltedComesFirst) {
+  AddTraining(1, 3, 1);
+  AddLacking(2, 2);
+  Job& broken = AddTraining(3, 2, 2);
+  broken.state = v1::JOB_STATE_GATHERING;
+  broken.members[1].is_lost = true;
+  // One is left for the other then, which needs two.
+  EXPECT_THAT(Given(), ElementsAre("j1w2"));
+  EXPECT_EQ(GiftsText(state_, broken), "job j1 gives it worker j1w2");
+  // It waits for those that hold its steps, not for workers.
+  broken.holders_deadline = MonotonicTime::FromNanos(1);
+  EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
+}
+
+TEST_F(GiftsTest, AJobThatLacksServersIsNotHelpedByWorkers) {
+  AddTraining(1, 3, 1);
+  Job& lacking = AddLacking(2, 1);
+  lacking.sharding.shards = 1;
+  lacking.sharding.servers = 1;
+  EXPECT_THAT(Given(), IsEmpty());
+  AddWorker("server").role = v1::ROLE_PARAMETER_SERVER;
+  EXPECT_THAT(Given(), ElementsAre("j1w2"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
