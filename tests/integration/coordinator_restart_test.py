@@ -154,7 +154,8 @@ class CoordinatorRestartTest(unittest.TestCase):
         job_id = cluster.query("submit", "--request_id=first", str(first))["id"]
         watch = cluster.spawn("watch", [binary("ringctl"), f"--coordinator={cluster.address}", "watch", job_id])
         second = cluster.directory / "second.yaml"
-        second.write_text(job_text("second"))
+        # More than the first one can spare, so it stays in the queue.
+        second.write_text(job_text("second", workers_min=3))
         other_id = cluster.query("submit", "--request_id=second", str(second))["id"]
         self.cancel(cluster, other_id)
         cluster.await_step(job_id, 30)

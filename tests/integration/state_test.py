@@ -44,9 +44,10 @@ class StateTest(unittest.TestCase):
             cluster.await_workers(3)
             ended = cluster.run_job(synthetic_job("ended", steps=10, workers_max=3))
             checkpoints = cluster.directory / "checkpoints"
-            running = cluster.submit(synthetic_job("running", steps=STEPS, workers_max=3, global_batch=2048, hash_every=1,
+            running = cluster.submit(synthetic_job("running", steps=STEPS, workers_min=2, workers_max=3, global_batch=2048, hash_every=1,
                                                    checkpoint=f"{{directory: {checkpoints}}}"))
-            queued = cluster.submit(synthetic_job("queued", steps=10, workers_max=3))
+            # More than the other can spare, so it stays in the queue.
+            queued = cluster.submit(synthetic_job("queued", steps=10, workers_min=2, workers_max=3))
             cluster.await_step(running, 20)
             made = cluster.kept("backup", f"--out={cluster.backup}")
             self.assertEqual((made["jobs"], made["generation"]), ("3", str(generation_of(cluster.job(running)))))
