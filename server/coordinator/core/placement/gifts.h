@@ -6,8 +6,7 @@
 // so many workers beyond their min; otherwise none, since it could not go on even so.
 // One worker after the other is given by the job that has most beyond its min by
 // then, or of several such jobs by the last submitted: the member with its highest rank.
-// So no job falls below its min for another, and a job without room between min and max
-// neither gives nor gets anything. Benchmarks and jobs of commands give nothing: their
+// So no job falls below its min for another. Benchmarks and jobs of commands give nothing: their
 // members cannot change.
 //
 // Pure functions of their arguments.
