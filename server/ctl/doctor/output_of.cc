@@ -53,8 +53,8 @@ absl::StatusOr<std::string> OutputOf(const std::string& program,
   ssize_t count = 0;
   while ((count = ::read(out.read.get(), buffer.data(), buffer.size())) > 0)
     output.append(buffer.data(), static_cast<size_t>(count));
-  (void)process->Wait(absl::InfiniteDuration());
-  const SubprocessEnd end = process->End().value_or(SubprocessEnd{});
+  if (!process->Wait(absl::InfiniteDuration())) return Failure();
+  const SubprocessEnd end = *process->End();
   if (end.is_good()) return output;
   return absl::UnavailableError(
       end.signal > 0 ? absl::StrCat("it was ended by signal ", end.signal)

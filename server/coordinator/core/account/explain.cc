@@ -20,6 +20,8 @@ namespace {
 
 // Named in a summary; the rest is counted.
 constexpr size_t kMostNamed = 8;
+constexpr std::string_view kUnblockedByGifts =
+    "the next step of the job that gives it workers";
 // Jobs before a queued one that are named.
 constexpr int kMostJobsNamed = 4;
 
@@ -143,7 +145,7 @@ class Explainer {
                      " are idle and left for it"));
     if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
       result_.reasons.push_back(gifts);
-      result_.what_unblocks = "the next step of who gives it workers";
+      result_.what_unblocks = kUnblockedByGifts;
       return;
     }
     if (job_.is_reserving) {
@@ -191,6 +193,8 @@ class Explainer {
       }
       if (std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
         result_.reasons.push_back(std::move(gifts));
+        result_.what_unblocks = kUnblockedByGifts;
+        return;
       }
       result_.what_unblocks = absl::StrCat(
           Counted(static_cast<size_t>(missing), "more worker"),
@@ -273,9 +277,13 @@ class Explainer {
     const int workers = MemberCount(job_, v1::ROLE_WORKER);
     if (workers < job_.max_workers) {
       AddLeftOut(Hosts::kSound, v1::ROLE_WORKER);
-      result_.reasons.push_back(
-          absl::StrCat("takes up to ", job_.max_workers, " workers, and has ",
-                       workers, ": it grows when more join the pool"));
+      const auto it = state_.jobs.find(state_.first_lacking);
+      const Job* const first = it == state_.jobs.end() ? nullptr : &it->second;
+      result_.reasons.push_back(absl::StrCat(
+          "takes up to ", job_.max_workers, " workers, and has ", workers,
+          first == nullptr
+              ? ": it grows when more join the pool"
+              : absl::StrCat(": it grows once job ", first->id, " has its")));
     }
     const int servers = MemberCount(job_, v1::ROLE_PARAMETER_SERVER);
     if (servers < job_.sharding.servers) {
@@ -464,14 +472,19 @@ class Explainer {
     if (IsPausing(job_)) {
       result_.reasons.push_back(
           "its members were asked to pause between two steps, so that workers "
-          "can join");
+          "can join or leave");
     } else if (const std::string names = PreparingNames(state_);
                !names.empty()) {
       result_.reasons.push_back(
           absl::StrCat("prepare to join, while the members train on: ", names));
     } else if (IsSet(job_.growth_deadline)) {
-      result_.reasons.push_back(absl::StrCat("idle workers join in ",
-                                             In(job_.growth_deadline, now_)));
+      const bool gives = std::ranges::any_of(
+          Gifts(state_),
+          [this](const Gift& gift) { return gift.giver == &job_; });
+      result_.reasons.push_back(
+          absl::StrCat(gives ? "lets workers go to another job in "
+                             : "idle workers join in ",
+                       In(job_.growth_deadline, now_)));
     }
   }
 

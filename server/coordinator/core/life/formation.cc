@@ -340,9 +340,10 @@ void TryGather(Turn& turn, Job& job) {
   const Hosts server_hosts = idle_ps.HostsFor(servers);
   const int idle_count = idle.Count(hosts);
   const int idle_servers = idle_ps.Count(server_hosts);
+  const int most = MostToBegin(turn.state, job);
   MonotonicTime gang_time =
-      GangTime(job, idle_count, idle.LastJoin(hosts), turn.now);
-  if (idle_count < job.max_workers) {
+      GangTime(job, most, idle_count, idle.LastJoin(hosts), turn.now);
+  if (idle_count < most) {
     gang_time = std::max(gang_time, turn.state.gather_not_before);
   }
   if (idle_servers < servers) gang_time = MonotonicTime::InfiniteFuture();
@@ -353,9 +354,7 @@ void TryGather(Turn& turn, Job& job) {
   }
   Formation formation;
   formation.workers = idle.Packed(hosts);
-  if (idle_count > job.max_workers) {
-    formation.workers.resize(job.max_workers);
-  }
+  if (idle_count > most) formation.workers.resize(static_cast<size_t>(most));
   const std::vector<const Worker*> all_servers = idle_ps.Packed(server_hosts);
   formation.workers.insert(formation.workers.end(), all_servers.begin(),
                            all_servers.begin() + servers);

@@ -158,14 +158,14 @@ std::string PauseText(const State& state, const Job& job) {
 
 }  // namespace
 
-void ArmGrowth(Turn& turn, Job& job) {
+void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   if (HasNewcomer(job) && HasCommitted(job)) {
     job.growth_backoff = absl::ZeroDuration();
     job.growth_not_before = MonotonicTime();
   }
   if (!CanPause(job)) return;
-  LetMembersGo(turn.state, job);
+  LetMembersGo(turn.state, job, gifts);
   if (HasLeavingHolder(turn.state, job)) {
     job.growth_deadline = turn.now;
     return;
@@ -185,9 +185,9 @@ void ArmGrowth(Turn& turn, Job& job) {
       std::max(last + turn.config.join_settle, job.growth_not_before);
 }
 
-void TryGrow(Turn& turn, Job& job) {
+void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value()) return;
-  ArmGrowth(turn, job);
+  ArmGrowth(turn, job, gifts);
   if (!IsPausing(job) && RoomIn(turn.state, job, v1::ROLE_WORKER) == 0) {
     EndRehearsals(turn, job,
                   absl::StrCat("job ", job.id, " takes no more workers now"));
@@ -195,7 +195,7 @@ void TryGrow(Turn& turn, Job& job) {
 }
 
 void OnGrowthDeadline(Turn& turn, Job& job) {
-  ArmGrowth(turn, job);
+  ArmGrowth(turn, job, Gifts(turn.state));
   if (job.growth_deadline > turn.now) return;
   if (!IsCalm(turn, job)) {
     job.growth_deadline = turn.now + turn.config.join_settle;

@@ -11,16 +11,19 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 
+#include <vector>
+
+#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
 
 // Sets when `job`, if it is RUNNING, is to pause. Called whenever that may have
-// changed.
-void ArmGrowth(Turn& turn, Job& job);
+// changed. `gifts` are those of the state as it is (let_go.h).
+void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 
 // The same, if `job` trains.
-void TryGrow(Turn& turn, Job& job);
+void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 
 // Asks the members to pause, unless this is not the time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "server/coordinator/core/life/hand_over.h"
-#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
@@ -46,10 +45,10 @@ void LetDrainedGo(const State& state, const Job& job,
   }
 }
 
-void LetGivenGo(State& state, const Job& job) {
+void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
   int spare = StayingCount(state, job, v1::ROLE_WORKER) - job.min_workers;
   if (spare <= 0) return;
-  for (const Gift& gift : Gifts(state)) {
+  for (const Gift& gift : gifts) {
     if (gift.giver != &job || gift.worker->is_let_go || spare-- <= 0) continue;
     state.FindWorker(gift.worker->name)->is_let_go = true;
   }
@@ -57,7 +56,8 @@ void LetGivenGo(State& state, const Job& job) {
 
 }  // namespace
 
-void LetMembersGo(State& state, const Job& job) {
+void LetMembersGo(State& state, const Job& job,
+                  const std::vector<Gift>& gifts) {
   std::vector<Worker*> drained;
   for (const Member& member : job.members) {
     Worker* const worker =
@@ -68,7 +68,7 @@ void LetMembersGo(State& state, const Job& job) {
   }
   if (job.is_benchmark || job.runs_commands) return;
   if (!drained.empty()) LetDrainedGo(state, job, drained);
-  LetGivenGo(state, job);
+  LetGivenGo(state, job, gifts);
 }
 
 }  // namespace ringmaster::coordinator

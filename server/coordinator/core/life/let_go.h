@@ -8,6 +8,9 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 
+#include <vector>
+
+#include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/state/state.h"
 
 namespace ringmaster::coordinator {
@@ -17,7 +20,8 @@ namespace ringmaster::coordinator {
 // more than its min; then those that it gives to other jobs. Called while it trains,
 // whenever that may have changed, and before each further generation. Who has a
 // successor already goes even if there is no reason any more.
-void LetMembersGo(State& state, const Job& job);
+// `gifts` are those of the state as it is.
+void LetMembersGo(State& state, const Job& job, const std::vector<Gift>& gifts);
 
 }  // namespace ringmaster::coordinator
 

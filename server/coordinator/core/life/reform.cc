@@ -519,7 +519,7 @@ void Reform(Turn& turn, Job& job) {
   if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
-  LetMembersGo(turn.state, job);
+  LetMembersGo(turn.state, job, Gifts(turn.state));
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.

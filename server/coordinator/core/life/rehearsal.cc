@@ -147,7 +147,7 @@ void OnRehearsed(Turn& turn, Job& job, Worker& worker,
   }
   worker.rehearsal->is_ready = true;
   SetDeadline(turn.state, job);
-  ArmGrowth(turn, job);
+  ArmGrowth(turn, job, Gifts(turn.state));
 }
 
 void OnRehearsalFailed(Turn& turn, Job& job, Worker& worker,

@@ -19,14 +19,6 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Returns true if it has not been assigned anything yet, or waits to be resumed
-// as the coordinator knows it (rebuild.h).
-bool WaitsToBegin(const Job& job) {
-  const bool is_waiting = job.state == v1::JOB_STATE_QUEUED ||
-                          (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
-  return is_waiting && !job.ending.has_value();
-}
-
 // Those that have begun before come first: their members have not reported.
 std::vector<Job*> WaitingToBegin(State& state) {
   std::vector<Job*> waiting;
@@ -63,6 +55,7 @@ int UnclaimedCount(const State& state) {
 // `job` is the first that lacks workers; the one before is so no longer.
 void SetFirst(Turn& turn, Job* job) {
   State& state = turn.state;
+  const Job* const kept_for = KeptFor(state);
   const int64_t number = job == nullptr ? 0 : job->number;
   if (state.first_lacking != number) {
     const auto before = state.jobs.find(state.first_lacking);
@@ -71,12 +64,17 @@ void SetFirst(Turn& turn, Job* job) {
     }
     state.first_lacking = number;
   }
+  if (job != nullptr) {
+    if (!job->first_since.has_value()) job->first_since = turn.now;
+    job->is_reserving =
+        *job->first_since + turn.config.overtake_time <= turn.now ||
+        std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
+          return gift.taker == job;
+        });
+  }
+  // Jobs that have been looked at before may take more, or less, or give.
+  if (KeptFor(state) != kept_for) turn.ScheduleSoon();
   if (job == nullptr) return;
-  if (!job->first_since.has_value()) job->first_since = turn.now;
-  job->is_reserving =
-      *job->first_since + turn.config.overtake_time <= turn.now ||
-      std::ranges::any_of(
-          Gifts(state), [job](const Gift& gift) { return gift.taker == job; });
   std::string message = absl::StrCat(
       "waits for ", job->min_workers, " workers",
       AndServers(job->sharding.servers),
@@ -124,7 +122,8 @@ void Schedule(Turn& turn) {
     if (job->state == v1::JOB_STATE_GATHERING) TryGather(turn, *job);
   }
   if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
-  for (Job* const job : active) TryGrow(turn, *job);
+  const std::vector<Gift> gifts = Gifts(turn.state);
+  for (Job* const job : active) TryGrow(turn, *job, gifts);
   NoteEmpty(turn);
 }
 

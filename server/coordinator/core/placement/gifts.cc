@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +17,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Of jobs, and of workers.
+// A text names no more jobs, or workers.
 constexpr size_t kMostNamed = 4;
 
 bool EndsSoon(const Job& job) {
@@ -24,25 +26,22 @@ bool EndsSoon(const Job& job) {
           job.halt_intent != HaltIntent::kReform);
 }
 
-// Returns true if its members have halted, and it waits for workers rather than
-// for somebody or something else.
-bool WaitsToGoOn(const Job& job) {
-  return job.state == v1::JOB_STATE_GATHERING && !IsNew(job) &&
-         !job.waits_for_journal && !job.awaits_successor &&
-         job.return_deadline == MonotonicTime::InfiniteFuture() &&
-         job.holders_deadline == MonotonicTime::InfiniteFuture();
-}
-
-bool WaitsToBegin(const Job& job) {
-  return job.state == v1::JOB_STATE_QUEUED ||
-         (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
+// Returns true if it waits for somebody or something else than workers, so that it
+// neither needs any now nor lets any go.
+bool IsHeldUp(const Job& job) {
+  return job.waits_for_journal || job.awaits_successor ||
+         job.return_deadline != MonotonicTime::InfiniteFuture() ||
+         job.holders_deadline != MonotonicTime::InfiniteFuture();
 }
 
 std::vector<const Job*> Takers(const State& state) {
   std::vector<const Job*> takers;
   for (const int64_t number : state.active_jobs) {
     const Job& job = state.jobs.at(number);
-    if (WaitsToGoOn(job) && !EndsSoon(job)) takers.push_back(&job);
+    if (job.state == v1::JOB_STATE_GATHERING && !IsNew(job) && !EndsSoon(job) &&
+        !IsHeldUp(job)) {
+      takers.push_back(&job);
+    }
   }
   const auto first = state.jobs.find(state.first_lacking);
   if (first != state.jobs.end() && WaitsToBegin(first->second) &&
@@ -54,51 +53,54 @@ std::vector<const Job*> Takers(const State& state) {
   return takers;
 }
 
-// Returns how many workers `job` lacks to begin or go on; 0 if it lacks parameter
-// servers, which nobody gives.
-int LackOf(const State& state, const Job& job) {
+bool LacksServers(const State& state, const Job& job) {
   const int servers =
       (IsNew(job) ? job.sharding.servers
                   : LeastCount(job, v1::ROLE_PARAMETER_SERVER)) -
       AliveCount(job, v1::ROLE_PARAMETER_SERVER);
-  if (servers > 0 &&
-      IdlePool(state, job, v1::ROLE_PARAMETER_SERVER).Count(Hosts::kAll) <
-          servers) {
-    return 0;
-  }
-  return std::max(0, job.min_workers - AliveCount(job, v1::ROLE_WORKER) -
-                         IdlePool(state, job).Count(Hosts::kAll));
+  return servers > 0 &&
+         IdlePool(state, job, v1::ROLE_PARAMETER_SERVER).Count(Hosts::kAll) <
+             servers;
 }
 
-// What a job can give.
+// A job that can give workers.
 struct Giver {
   const Job* job = nullptr;
   // How many members it has beyond its min.
   int spare = 0;
-  // Its members that could be of another job, those with the lowest ranks first.
+  // Its members that could be another job's: those that hold its steps by rank, then
+  // those that do not. The last is given first.
   std::vector<const Worker*> workers = {};
 };
 
 Giver GiverOf(const State& state, const Job& job) {
   Giver giver = {.job = &job};
-  const bool may_give =
-      !IsNew(job) && !EndsSoon(job) && !job.is_benchmark && !job.runs_commands;
-  if (!may_give) return giver;
+  if (IsNew(job) || EndsSoon(job) || IsHeldUp(job) || job.is_benchmark ||
+      job.runs_commands) {
+    return giver;
+  }
+  std::vector<const Worker*> blank;
   giver.spare = -job.min_workers;
   for (const Member& member : job.members) {
     if (member.is_lost || member.identity.role != v1::ROLE_WORKER) continue;
     const Worker* const worker = state.FindWorker(member.identity.worker);
-    const bool stays =
-        worker != nullptr && worker->state != v1::WORKER_STATE_DRAINING;
-    const Cordon* const cordon = stays ? state.CordonOf(*worker) : nullptr;
-    if (!stays || (cordon != nullptr && cordon->drains)) continue;
+    if (worker == nullptr || worker->state == v1::WORKER_STATE_DRAINING) {
+      continue;
+    }
+    const Cordon* const cordon = state.CordonOf(*worker);
+    if (cordon != nullptr && cordon->drains) continue;
     ++giver.spare;
     // One of an older release could not be released by a job that goes on.
-    if (cordon == nullptr && worker->session != 0 && !worker->is_cut_off &&
-        worker->protocol >= kLeaveProtocol) {
-      giver.workers.push_back(worker);
+    if (cordon != nullptr || worker->session == 0 || worker->is_cut_off ||
+        worker->protocol < kLeaveProtocol) {
+      continue;
     }
+    const bool is_blank = member.halted.has_value() &&
+                          member.halted->applied_step == 0 &&
+                          member.halted->complete_step == 0;
+    (is_blank ? blank : giver.workers).push_back(worker);
   }
+  giver.workers.insert(giver.workers.end(), blank.begin(), blank.end());
   return giver;
 }
 
@@ -109,53 +111,75 @@ bool MayTake(const State& state, const Job& taker, const Worker& worker) {
          BadLinkOf(state, taker, worker) == nullptr;
 }
 
-// Takes the worker that is given to `taker` next from `givers`; without a worker if
-// they have none to give.
-Gift TakeNext(const State& state, const Job& taker,
-              std::vector<Giver>& givers) {
-  Giver* best = nullptr;
-  size_t best_at = 0;
+// Returns those that can give `taker` workers, with only these workers.
+std::vector<Giver> GiversTo(const State& state, const Job& taker,
+                            std::vector<Giver> givers) {
   for (Giver& giver : givers) {
-    if (giver.job == &taker || giver.spare <= 0) continue;
-    if (best != nullptr && giver.spare < best->spare) continue;
-    for (size_t at = giver.workers.size(); at-- > 0;) {
-      if (!MayTake(state, taker, *giver.workers[at])) continue;
-      best = &giver;
-      best_at = at;
-      break;
-    }
+    std::erase_if(giver.workers, [&](const Worker* worker) {
+      return giver.job == &taker || !MayTake(state, taker, *worker);
+    });
+    giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
   }
-  if (best == nullptr) return {};
-  const Gift gift = {best->workers[best_at], best->job, &taker};
-  best->workers.erase(best->workers.begin() +
-                      static_cast<std::ptrdiff_t>(best_at));
-  --best->spare;
-  return gift;
+  std::erase_if(givers, [](const Giver& giver) { return giver.spare <= 0; });
+  return givers;
+}
+
+// Takes the `count` workers that are given to `taker`; none if there are fewer.
+std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
+  int spare = 0;
+  for (const Giver& giver : givers) spare += giver.spare;
+  if (spare < count) return {};
+  std::vector<Gift> gifts;
+  while (static_cast<int>(gifts.size()) < count) {
+    // The last of those with as much.
+    const auto most = std::max_element(
+        givers.rbegin(), givers.rend(),
+        [](const Giver& a, const Giver& b) { return a.spare < b.spare; });
+    gifts.push_back({most->workers.back(), most->job, &taker});
+    most->workers.pop_back();
+    --most->spare;
+  }
+  return gifts;
+}
+
+void Forget(const Gift& gift, std::vector<Giver>& givers) {
+  for (Giver& giver : givers) {
+    if (giver.job != gift.giver) continue;
+    std::erase(giver.workers, gift.worker);
+    --giver.spare;
+  }
 }
 
 }  // namespace
 
 std::vector<Gift> Gifts(const State& state) {
-  std::vector<Gift> gifts;
+  const std::vector<const Job*> takers = Takers(state);
+  if (takers.empty()) return {};
   std::vector<Giver> givers;
-  for (const Job* const taker : Takers(state)) {
-    const int lack = LackOf(state, *taker);
-    if (lack == 0) continue;
-    if (givers.empty()) {
-      for (const int64_t number : state.active_jobs) {
-        givers.push_back(GiverOf(state, state.jobs.at(number)));
-      }
+  for (const int64_t number : state.active_jobs) {
+    givers.push_back(GiverOf(state, state.jobs.at(number)));
+  }
+  std::vector<Gift> gifts;
+  // Idle workers that takers will have.
+  std::set<const Worker*> taken;
+  for (const Job* const taker : takers) {
+    if (LacksServers(state, *taker)) continue;
+    std::vector<const Worker*> idle =
+        IdlePool(state, *taker).Packed(Hosts::kAll);
+    std::erase_if(idle,
+                  [&](const Worker* worker) { return taken.contains(worker); });
+    const int needed = taker->min_workers - AliveCount(*taker, v1::ROLE_WORKER);
+    const int lack = needed - static_cast<int>(idle.size());
+    if (lack > 0) {
+      const std::vector<Gift> given =
+          Take(*taker, lack, GiversTo(state, *taker, givers));
+      if (given.empty()) continue;
+      for (const Gift& gift : given) Forget(gift, givers);
+      gifts.insert(gifts.end(), given.begin(), given.end());
+    } else {
+      idle.resize(static_cast<size_t>(std::max(0, needed)));
     }
-    std::vector<Giver> left = givers;
-    std::vector<Gift> taken;
-    while (static_cast<int>(taken.size()) < lack) {
-      const Gift gift = TakeNext(state, *taker, left);
-      if (gift.worker == nullptr) break;
-      taken.push_back(gift);
-    }
-    if (static_cast<int>(taken.size()) < lack) continue;
-    gifts.insert(gifts.end(), taken.begin(), taken.end());
-    givers = std::move(left);
+    taken.insert(idle.begin(), idle.end());
   }
   return gifts;
 }

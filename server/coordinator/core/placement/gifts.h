@@ -5,9 +5,10 @@
 // train give such a job what the idle workers leave open, if all of them together have
 // so many workers beyond their min; otherwise none, since it could not go on even so.
 // One worker after the other is given by the job that has most beyond its min by
-// then, or of several such jobs by the last submitted: the member with its highest rank.
-// So no job falls below its min for another. Benchmarks and jobs of commands give nothing: their
-// members cannot change.
+// then, or of several such jobs by the last submitted: the member with its highest
+// rank, or, while its members have halted, one that holds no step. So no job falls
+// below its min for another. A job that waits for something else than workers gives
+// none; nor do benchmarks and jobs of commands, whose members cannot change.
 //
 // Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_GIFTS_H_

@@ -150,6 +150,46 @@ TEST_F(GiftsTest, AJobWhoseMembersHaveHaltedComesFirst) {
   EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
 }
 
+TEST_F(GiftsTest, AnIdleWorkerIsOneJobsOnly) {
+  AddTraining(1, 3, 1);
+  for (const int64_t number : {2, 3}) {
+    Job& broken = AddTraining(number, 3, 3);
+    broken.state = v1::JOB_STATE_GATHERING;
+    broken.members[1].is_lost = true;
+    broken.members[2].is_lost = true;
+  }
+  AddWorker("idle");
+  // The first has the idle one and one more; the other would still lack one.
+  EXPECT_THAT(Given(), ElementsAre("j1w2"));
+  AddWorker("idle2");
+  // Both idle ones are the first's.
+  EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
+  EXPECT_EQ(GiftsText(state_, state_.jobs.at(3)),
+            "job j1 gives it workers j1w1, j1w2");
+}
+
+TEST_F(GiftsTest, WhoIsHeldUpIsNotAsked) {
+  Job& held_up = AddTraining(1, 4, 1);
+  AddTraining(2, 2, 1);
+  AddLacking(3, 1);
+  EXPECT_THAT(Given(), ElementsAre("j1w3"));
+  held_up.state = v1::JOB_STATE_GATHERING;
+  EXPECT_THAT(Given(), ElementsAre("j1w3"));
+  held_up.holders_deadline = MonotonicTime::FromNanos(1);
+  EXPECT_THAT(Given(), ElementsAre("j2w1"));
+}
+
+TEST_F(GiftsTest, WhoHoldsNoStepGoesFirst) {
+  Job& giver = AddTraining(1, 3, 1);
+  AddLacking(2, 1);
+  giver.state = v1::JOB_STATE_GATHERING;
+  for (Member& member : giver.members) {
+    member.halted = HaltedAnswer{.applied_step = 7, .complete_step = 7};
+  }
+  giver.members[1].halted = HaltedAnswer{};
+  EXPECT_THAT(Given(), ElementsAre("j1w1"));
+}
+
 TEST_F(GiftsTest, AJobThatLacksServersIsNotHelpedByWorkers) {
   AddTraining(1, 3, 1);
   Job& lacking = AddLacking(2, 1);

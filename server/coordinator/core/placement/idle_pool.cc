@@ -70,6 +70,25 @@ bool IsOfAnother(const Job& job, const Worker& worker) {
          (worker.rehearsal.has_value() && worker.rehearsal->job_id != job.id);
 }
 
+bool WaitsToBegin(const Job& job) {
+  const bool is_waiting = job.state == v1::JOB_STATE_QUEUED ||
+                          (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
+  return is_waiting && !job.ending.has_value();
+}
+
+const Job* KeptFor(const State& state) {
+  const auto it = state.jobs.find(state.first_lacking);
+  return it != state.jobs.end() && it->second.is_reserving ? &it->second
+                                                           : nullptr;
+}
+
+int MostToBegin(const State& state, const Job& job) {
+  const Job* const kept_for = KeptFor(state);
+  return kept_for == nullptr || kept_for->number == job.number
+             ? job.max_workers
+             : job.min_workers;
+}
+
 bool IsBefore(const Job& a, const Job& b) {
   return std::pair(ClaimOf(a), a.number) < std::pair(ClaimOf(b), b.number);
 }
@@ -172,7 +191,10 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
       }
       break;
     case Claim::kToBegin:
-      if (Count(Hosts::kAll) >= least) claimed = MostCount(job_, role_);
+      if (Count(Hosts::kAll) >= least) {
+        claimed = role_ == v1::ROLE_WORKER ? MostToBegin(state_, job_)
+                                           : MostCount(job_, role_);
+      }
       break;
     case Claim::kReserved:
       break;

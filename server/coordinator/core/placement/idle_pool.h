@@ -32,10 +32,22 @@ enum class Hosts { kReady, kSound, kAll };
 // `job`, or keeps the steps of another.
 [[nodiscard]] bool IsOfAnother(const Job& job, const Worker& worker);
 
+// Returns true if `job` has not been assigned anything yet, or waits to be resumed as
+// the coordinator knows it (rebuild.h).
+[[nodiscard]] bool WaitsToBegin(const Job& job);
+
+// Returns the job for which idle workers are kept (Job::is_reserving), or null.
+[[nodiscard]] const Job* KeptFor(const State& state);
+
+// Returns as many workers as `job` takes if it begins now: while idle workers are kept
+// for another one, those that it needs.
+[[nodiscard]] int MostToBegin(const State& state, const Job& job);
+
 // An idle worker goes to the jobs in this order, within each in that of their
 // submission:
 //   jobs whose members have halted, as many as they lack to train again
-//   jobs that gather and have enough, up to as many as they take
+//   jobs that gather and have enough, up to as many as they take, or, while
+//   workers are kept for another, as many as they need
 //   a job for which workers are kept (Job::is_reserving), as many as it needs
 //   jobs that train and may grow
 [[nodiscard]] bool IsBefore(const Job& a, const Job& b);

@@ -125,9 +125,9 @@ std::vector<const Worker*> OrderRanks(const std::vector<const Worker*>& members,
   return !order.empty() && IsPacked(order) ? order : Packed(members, joining);
 }
 
-MonotonicTime GangTime(const Job& job, int idle_count, MonotonicTime last_join,
-                       MonotonicTime now) {
-  if (idle_count >= job.max_workers) return now;
+MonotonicTime GangTime(const Job& job, int most, int idle_count,
+                       MonotonicTime last_join, MonotonicTime now) {
+  if (idle_count >= most) return now;
   if (idle_count < job.min_workers) return MonotonicTime::InfiniteFuture();
   return std::max(job.gathering_since, last_join) + job.settle;
 }

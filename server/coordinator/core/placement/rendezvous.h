@@ -19,9 +19,9 @@ namespace ringmaster::coordinator {
 [[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
 
 // Returns when `job` (GATHERING) may begin with `idle_count` workers: at once
-// (`now`) with max; with min, `settle` after the last join or the beginning of
+// (`now`) with `most`, as many as it may have now; with min, `settle` after the last join or the beginning of
 // the gathering, whichever is later; otherwise InfiniteFuture.
-[[nodiscard]] MonotonicTime GangTime(const Job& job, int idle_count,
+[[nodiscard]] MonotonicTime GangTime(const Job& job, int most, int idle_count,
                                      MonotonicTime last_join,
                                      MonotonicTime now);
 

@@ -46,12 +46,15 @@ TEST(RendezvousTest, GangTimeIsNowWithMaxLaterWithMinNeverBelow) {
   const MonotonicTime join = begin + absl::Seconds(3);
   const MonotonicTime now = begin + absl::Seconds(5);
   job.gathering_since = begin;
-  EXPECT_EQ(GangTime(job, 1, join, now), MonotonicTime::InfiniteFuture());
-  EXPECT_EQ(GangTime(job, 2, join, now), join + absl::Seconds(1));
-  EXPECT_EQ(GangTime(job, 4, join, now), now);
-  EXPECT_EQ(GangTime(job, 5, join, now), now);
+  EXPECT_EQ(GangTime(job, job.max_workers, 1, join, now),
+            MonotonicTime::InfiniteFuture());
+  EXPECT_EQ(GangTime(job, job.max_workers, 2, join, now),
+            join + absl::Seconds(1));
+  EXPECT_EQ(GangTime(job, job.max_workers, 4, join, now), now);
+  EXPECT_EQ(GangTime(job, job.max_workers, 5, join, now), now);
   job.gathering_since = now;
-  EXPECT_EQ(GangTime(job, 2, join, now), now + absl::Seconds(1));
+  EXPECT_EQ(GangTime(job, job.max_workers, 2, join, now),
+            now + absl::Seconds(1));
 }
 
 // "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none.

@@ -97,9 +97,11 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
   }
 }
 
-// No job gives so many workers that fewer than its min are left.
+// No job gives so many workers that fewer than its min are left, or is given more
+// than it lacks, or fewer.
 void RandomCluster::CheckGifts() {
   std::map<const Job*, int> given;
+  std::map<const Job*, int> taken;
   for (const Gift& gift : Gifts(core_.state())) {
     Count("gift");
     const int left =
@@ -107,6 +109,16 @@ void RandomCluster::CheckGifts() {
     if (left < gift.giver->min_workers || gift.giver == gift.taker) {
       Violate(absl::StrCat("job ", gift.giver->id, " gives ", gift.worker->name,
                            " to ", gift.taker->id, " and keeps ", left));
+    }
+    ++taken[gift.taker];
+  }
+  for (const auto& [taker, count] : taken) {
+    const int with_gifts = AliveCount(*taker, v1::ROLE_WORKER) + count;
+    const int idle = IdlePool(core_.state(), *taker).Count(Hosts::kAll);
+    if (with_gifts > taker->min_workers ||
+        with_gifts + idle < taker->min_workers) {
+      Violate(absl::StrCat("job ", taker->id, " is given ", count,
+                           " workers, and has ", with_gifts, " with them"));
     }
   }
 }
