@@ -44,6 +44,15 @@ const Job* JobOfHello(const State& state, const HelloReceived& hello) {
   return JobAbsentFrom(state, hello.name, hello.incarnation);
 }
 
+// Returns the first generation in which a worker of that name may have been a member
+// of `job`. Those before may be another job's.
+int64_t FirstGenerationOf(const Job& job, const std::string& name) {
+  for (const Member& member : job.members) {
+    if (member.identity.worker == name) return member.since;
+  }
+  return job.first_generation;
+}
+
 absl::Status CheckSteps(const Job& job, const BeatReceived& beat) {
   RETURN_IF_ERROR(Check("beat.step", beat.step, 0, LastStep(job)));
   return CheckFigures(job, beat.figures);
@@ -225,7 +234,7 @@ absl::Status CheckNumber(const State& state, const HelloReceived& hello) {
 absl::Status CheckSteps(const State& state, const HelloReceived& hello) {
   const Job* const job = JobOfHello(state, hello);
   if (job != nullptr && hello.generation != 0 &&
-      hello.generation >= job->first_generation &&
+      hello.generation >= FirstGenerationOf(*job, hello.name) &&
       hello.generation <= job->generation) {
     RETURN_IF_ERROR(
         Check("hello.applied_step", hello.applied_step, 0, LastStep(*job)));
