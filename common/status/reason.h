@@ -23,6 +23,7 @@ inline constexpr std::string_view kJobNotFound = "JOB_NOT_FOUND";
 inline constexpr std::string_view kJobAmbiguous = "JOB_AMBIGUOUS";
 inline constexpr std::string_view kJobExists = "JOB_EXISTS";
 inline constexpr std::string_view kJobAlreadyEnded = "JOB_ALREADY_ENDED";
+inline constexpr std::string_view kJobNotSuspendable = "JOB_NOT_SUSPENDABLE";
 inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kWorkerNameInUse = "WORKER_NAME_IN_USE";
 inline constexpr std::string_view kUnauthenticated = "UNAUTHENTICATED";

@@ -46,7 +46,7 @@ TEST(MethodRolesTest, HasEveryMethodOnceAndNoOther) {
 
 // Whoever only looks, and whoever only trains, changes no job.
 TEST(MethodRolesTest, ViewersAndMembersChangeNoJob) {
-  for (const char* const method : {"SubmitJob", "CancelJob"}) {
+  for (const char* const method : {"SubmitJob", "CancelJob", "ChangeJob"}) {
     EXPECT_EQ(RolesFor(absl::StrCat("/ringmaster.v1.JobService/", method)),
               (RoleSet{Role::kSubmitter, Role::kOperator}));
   }

@@ -22,6 +22,7 @@
 #include "server/coordinator/core/life/recovery.h"
 #include "server/coordinator/core/life/scheduler.h"
 #include "server/coordinator/core/life/silence.h"
+#include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -64,6 +65,8 @@ void RefuseLate(Turn& turn, const EventBody& body) {
     turn.Reply(submit->request, ShuttingDown(), "");
   } else if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
     turn.Reply(cancel->request, ShuttingDown(), "");
+  } else if (const auto* const change = std::get_if<ChangeRequested>(&body)) {
+    turn.Reply(change->request, ShuttingDown(), "");
   } else if (const auto* const cordon = std::get_if<CordonRequested>(&body)) {
     turn.Reply(cordon->request, ShuttingDown(), "");
   }
@@ -96,6 +99,7 @@ struct GeneralVisitor {
   void operator()(const HelloReceived& e) { OnHello(turn, e); }
   void operator()(const SubmitRequested& e) { OnSubmit(turn, e); }
   void operator()(const CancelRequested& e) { OnCancel(turn, e); }
+  void operator()(const ChangeRequested& e) { OnChangeJob(turn, e); }
   void operator()(const ChangeMade& e) { Audit(turn, e.entry); }
   void operator()(const CordonRequested& e) { OnCordon(turn, e); }
   void operator()(const Persisted& e) { OnPersisted(turn, e); }

@@ -34,6 +34,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                                     "leave",         "fail",
                                     "restart",       "cancel",
                                     "cordon",        "uncordon",
+                                    "priority",      "suspend",
                                     "gift",          "journal failure",
                                     "generation",    "load",
                                     "newcomer",      "copy",
@@ -52,7 +53,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
         "rollback of shards", "relieved", "rehearsal", "not relieved",
         "hand-over", "leave with shards", "spare dropped", "copying generation",
         "cordoned member", "drained", "saving generation",
-        "checkpoint of leavers", "probe"}) {
+        "checkpoint of leavers", "probe", "suspended", "gives way", "resume"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -243,6 +243,34 @@ TEST(RetentionTest, TheLastCordonOfANameStaysUntilItIsLifted) {
   EXPECT_EQ(std::get<CordonedRecord>(kept[0]).target, "h1");
 }
 
+TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
+  const auto changed = [](std::optional<int> priority,
+                          std::optional<bool> is_suspended) {
+    return JobChangedRecord{.job_id = "j-1",
+                            .priority = priority,
+                            .is_suspended = is_suspended,
+                            .time = absl::FromUnixSeconds(1)};
+  };
+  const std::vector<JournalRecord> kept =
+      Retained({Created(1), changed(1, std::nullopt), changed(2, std::nullopt),
+                changed(std::nullopt, true), changed(std::nullopt, false)},
+               100);
+  ASSERT_THAT(kept, SizeIs(3));
+  EXPECT_EQ(std::get<JobChangedRecord>(kept[1]).priority, 2);
+  EXPECT_EQ(std::get<JobChangedRecord>(kept[2]).is_suspended, false);
+}
+
+TEST(RetentionTest, OnceAJobHasEndedOnlyASuspensionOfItsLastMembersStays) {
+  const JobSuspendedRecord suspended = {"j-1", 10, true,
+                                        absl::FromUnixSeconds(1)};
+  const std::vector<JournalRecord> records = {
+      Created(1), Formed(1, 0), suspended, Formed(2, 10), suspended};
+  EXPECT_THAT(Retained(records, 100), SizeIs(records.size()));
+  std::vector<JournalRecord> ended = records;
+  ended.push_back(Ended(1));
+  EXPECT_THAT(Retained(ended, 100), SizeIs(ended.size() - 1));
+}
+
 TEST(RetentionTest, AFillerChangesNothingWhereverItStands) {
   const std::vector<JournalRecord> records = {Created(1), Formed(1, 0),
                                               Lost(3, 1, 10), Formed(2, 10)};

@@ -85,12 +85,12 @@ TEST(RecordCodecTest, ContentsThatDoNotReadAreDataLossWithTheReason) {
             absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(DecodeError("cancel_requested", "\x1A").message()),
               HasSubstr("its body is malformed"));
-  // A record of a later version: field 9.
+  // A record of a later version: field 15.
   EXPECT_THAT(
       std::string(
-          DecodeError("surprise", std::string("\x4A\x00", 2)).message()),
+          DecodeError("surprise", std::string("\x7A\x00", 2)).message()),
       HasSubstr("its type \"surprise\" is unknown"));
-  EXPECT_EQ(DecodeError("a\n" + std::string(99, 'x'), std::string("\x4A\0", 2))
+  EXPECT_EQ(DecodeError("a\n" + std::string(99, 'x'), std::string("\x7A\0", 2))
                 .message(),
             "its type \"a\\n" + std::string(78, 'x') + "\" is unknown");
 }

@@ -127,6 +127,7 @@ class Writer {
     created.set_is_benchmark(record.is_benchmark);
     created.set_runs_commands(record.runs_commands);
     created.set_owner(record.owner);
+    created.set_priority(record.priority);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
     *created.mutable_time() = ringmaster::ToProto(record.time);
@@ -189,6 +190,23 @@ class Writer {
     *cordoned.mutable_cordon() = CordonProto(record);
     cordoned.set_lifted(record.is_lifted);
   }
+  void operator()(const JobChangedRecord& record) {
+    v1::JobChanged& changed = *proto_.mutable_job_changed();
+    changed.set_job_id(record.job_id);
+    if (record.priority.has_value()) changed.set_priority(*record.priority);
+    if (record.is_suspended.has_value())
+      changed.set_suspended(*record.is_suspended);
+    changed.set_reason(record.reason);
+    changed.set_caller(record.caller.name);
+    *changed.mutable_time() = ringmaster::ToProto(record.time);
+  }
+  void operator()(const JobSuspendedRecord& record) {
+    v1::JobSuspended& suspended = *proto_.mutable_job_suspended();
+    suspended.set_job_id(record.job_id);
+    suspended.set_step(record.step);
+    suspended.set_saved(record.is_saved);
+    *suspended.mutable_time() = ringmaster::ToProto(record.time);
+  }
   void operator()(const AuditedRecord& record) {
     *proto_.mutable_audited()->mutable_entry() = AuditEntryProto(record);
   }
@@ -215,6 +233,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.is_benchmark = created.is_benchmark();
   record.runs_commands = created.runs_commands();
   record.owner = created.owner();
+  record.priority = created.priority();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());
   return record;
@@ -252,6 +271,16 @@ JobEndedRecord FromProto(const v1::JobEnded& ended) {
   if (ended.has_sample()) record.sample = ended.sample();
   if (ended.has_bench()) record.bench = ended.bench();
   record.time = ringmaster::FromProto(ended.time());
+  return record;
+}
+
+JobChangedRecord FromProto(const v1::JobChanged& changed) {
+  JobChangedRecord record{.job_id = changed.job_id()};
+  if (changed.has_priority()) record.priority = changed.priority();
+  if (changed.has_suspended()) record.is_suspended = changed.suspended();
+  record.reason = changed.reason();
+  record.caller.name = changed.caller();
+  record.time = ringmaster::FromProto(changed.time());
   return record;
 }
 
@@ -335,6 +364,14 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
                             ringmaster::FromProto(cordon.time())};
       record.caller.name = cordon.caller();
       return record;
+    }
+    case v1::JournalRecord::kJobChanged:
+      return FromProto(proto.job_changed());
+    case v1::JournalRecord::kJobSuspended: {
+      const v1::JobSuspended& suspended = proto.job_suspended();
+      return JobSuspendedRecord{suspended.job_id(), suspended.step(),
+                                suspended.saved(),
+                                ringmaster::FromProto(suspended.time())};
     }
     case v1::JournalRecord::kAudited:
       return FromProto(proto.audited().entry());

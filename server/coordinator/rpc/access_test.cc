@@ -320,7 +320,40 @@ TEST_F(AccessTest, ACancellationThatIsRefusedIsALine) {
       "access.refused method=/ringmaster.v1.JobService/CancelJob"));
   EXPECT_TRUE(
       log.Contains("is c-submitter's, and t-submitter (submitter) may "
-                   "cancel only jobs of its own"));
+                   "change only jobs of its own"));
+}
+
+TEST_F(AccessTest, PrioritiesAboveZeroAreForOperators) {
+  const auto jobs = v1::JobService::NewStub(ConnectAs(Role::kSubmitter));
+  v1::SubmitJobRequest submit;
+  submit.mutable_spec()->set_name("digits");
+  submit.mutable_spec()->set_priority(1);
+  submit.mutable_spec()->mutable_train()->mutable_model()->mutable_mlp();
+  submit.mutable_spec()->mutable_train()->mutable_data()->mutable_synthetic();
+  submit.mutable_spec()->mutable_train()->set_steps(10);
+  LogCapture log;
+  v1::SubmitJobResponse submitted;
+  grpc::ClientContext above;
+  EXPECT_EQ(jobs->SubmitJob(&above, submit, &submitted).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(log.Contains(
+      "access.refused method=/ringmaster.v1.JobService/SubmitJob"));
+  submit.mutable_spec()->set_priority(-1);
+  grpc::ClientContext below;
+  ASSERT_TRUE(jobs->SubmitJob(&below, submit, &submitted).ok());
+  EXPECT_EQ(submitted.job().priority(), -1);
+
+  v1::ChangeJobRequest change;
+  change.set_job(submitted.job().id());
+  change.set_priority(1);
+  v1::ChangeJobResponse changed;
+  grpc::ClientContext raised;
+  EXPECT_EQ(jobs->ChangeJob(&raised, change, &changed).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  const auto operators = v1::JobService::NewStub(ConnectAs(Role::kOperator));
+  grpc::ClientContext allowed;
+  ASSERT_TRUE(operators->ChangeJob(&allowed, change, &changed).ok());
+  EXPECT_EQ(changed.job().priority(), 1);
 }
 
 // The session's role is in its hello: a worker's certificate makes no server.

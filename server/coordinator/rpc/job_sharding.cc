@@ -45,6 +45,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
   terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);
+  terms.priority = spec.priority();
   return terms;
 }
 

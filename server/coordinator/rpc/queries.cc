@@ -12,9 +12,11 @@
 #include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/job_sharding.h"
+#include "server/coordinator/rpc/session_message.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -198,6 +200,32 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
   static_cast<JobTerms&>(submit) = TermsOf(spec);
   submit.request_id = request.request_id();
   return submit;
+}
+
+absl::StatusOr<ChangeRequested> ParseChange(
+    const v1::ChangeJobRequest& request) {
+  ChangeRequested change{.job = request.job(),
+                         .reason = BoundedUtf8(request.reason(), kMaxText)};
+  if (!request.has_priority() && !request.has_suspended()) {
+    return BadRequest("nothing is to change: give priority or suspended");
+  }
+  if (request.has_suspended()) change.is_suspended = request.suspended();
+  if (request.has_priority()) {
+    // The same bounds as a job's own.
+    const v1::FieldRule& rule =
+        v1::JobSpec::descriptor()
+            ->FindFieldByNumber(v1::JobSpec::kPriorityFieldNumber)
+            ->options()
+            .GetExtension(v1::rule);
+    if (request.priority() < rule.at_least() ||
+        request.priority() > rule.at_most()) {
+      return BadRequest(absl::StrCat("priority must be from ", rule.at_least(),
+                                     " to ", rule.at_most(), ", got ",
+                                     request.priority()));
+    }
+    change.priority = request.priority();
+  }
+  return change;
 }
 
 absl::Status CheckTrace(const v1::GetTraceRequest& request) {

@@ -57,6 +57,10 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<SubmitRequested> ParseSubmit(
     const v1::SubmitJobRequest& request);
 
+// INVALID_ARGUMENT if nothing is to change, or a priority is out of its bounds.
+[[nodiscard]] absl::StatusOr<ChangeRequested> ParseChange(
+    const v1::ChangeJobRequest& request);
+
 // Checks a trace's range of steps.
 [[nodiscard]] absl::Status CheckTrace(const v1::GetTraceRequest& request);
 

@@ -309,6 +309,11 @@ absl::Status CoordinatorRuntime::Cancel(CancelRequested request,
   return PostCommand(std::move(request), std::move(reply));
 }
 
+absl::Status CoordinatorRuntime::Change(ChangeRequested request,
+                                        UserReply reply) {
+  return PostCommand(std::move(request), std::move(reply));
+}
+
 absl::Status CoordinatorRuntime::Cordon(CordonRequested request,
                                         UserReply reply) {
   return PostCommand(std::move(request), std::move(reply));

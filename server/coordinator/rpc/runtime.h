@@ -114,6 +114,7 @@ class CoordinatorRuntime {
   // `request.request` is filled in here.
   [[nodiscard]] absl::Status Submit(SubmitRequested request, UserReply reply);
   [[nodiscard]] absl::Status Cancel(CancelRequested request, UserReply reply);
+  [[nodiscard]] absl::Status Change(ChangeRequested request, UserReply reply);
   // About no job.
   [[nodiscard]] absl::Status Cordon(CordonRequested request, UserReply reply);
 

@@ -262,6 +262,31 @@ TEST_F(ServerTest, CancelEndsAQueuedJobOnce) {
             reason::kJobNotFound);
 }
 
+TEST_F(ServerTest, ChangeChangesWhatIsGivenAndNothingElse) {
+  ASSERT_TRUE(Submit(JobOf(2)).ok());
+  v1::ChangeJobRequest request;
+  request.set_job("digits");
+  v1::ChangeJobResponse response;
+  const auto change = [&] {
+    return Call(*jobs_, &v1::JobService::Stub::ChangeJob, request, response);
+  };
+  EXPECT_EQ(change().code(), absl::StatusCode::kInvalidArgument);
+  request.set_priority(1001);
+  EXPECT_EQ(change().message(),
+            "priority must be from -1000 to 1000, got 1001");
+  request.set_priority(-1000);
+  ASSERT_TRUE(change().ok());
+  EXPECT_EQ(response.job().priority(), -1000);
+  EXPECT_FALSE(response.job().suspended());
+  request.clear_priority();
+  request.set_suspended(true);
+  ASSERT_TRUE(change().ok());
+  EXPECT_EQ(response.job().priority(), -1000);
+  EXPECT_TRUE(response.job().suspended());
+  EXPECT_EQ(response.job().state(), v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(response.job().queue_position(), 0);
+}
+
 TEST_F(ServerTest, AJobIsExplained) {
   const absl::StatusOr<v1::Job> job = Submit(JobOf(2));
   ASSERT_TRUE(job.ok()) << job.status();

@@ -22,6 +22,8 @@ namespace ringmaster::coordinator {
 namespace {
 
 constexpr char kWatchJob[] = "/ringmaster.v1.JobService/WatchJob";
+constexpr char kSubmitJob[] = "/ringmaster.v1.JobService/SubmitJob";
+constexpr char kChangeJob[] = "/ringmaster.v1.JobService/ChangeJob";
 constexpr char kCancelJob[] = "/ringmaster.v1.JobService/CancelJob";
 constexpr char kWatchStatus[] = "/ringmaster.v1.StatusService/WatchStatus";
 
@@ -71,6 +73,17 @@ CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
       *response->mutable_job() = JobProto(view.state, *job);
     }
     reactor->Finish(ToGrpcStatus(status));
+  };
+}
+
+// The method is the caller's, what is asked for is not: that is counted, too.
+CoordinatorRuntime::UserReply Counted(RefusalLog& refusals, const char* method,
+                                      CoordinatorRuntime::UserReply reply) {
+  return [&refusals, method, reply = std::move(reply)](
+             const absl::Status& status, const CoordinatorView& view,
+             const Job* job) mutable {
+    if (absl::IsPermissionDenied(status)) refusals.Add(method, status);
+    reply(status, view, job);
   };
 }
 
@@ -139,8 +152,10 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
   } else {
     submit->caller = CallerOf(*context, access_);
     submit->owner = submit->caller.name;
-    FinishIfRefused(reactor, runtime_.Submit(*std::move(submit),
-                                             JobReply(reactor, response)));
+    FinishIfRefused(reactor,
+                    runtime_.Submit(*std::move(submit),
+                                    Counted(refusals_, kSubmitJob,
+                                            JobReply(reactor, response))));
   }
   return reactor;
 }
@@ -178,17 +193,25 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
   if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
   FinishIfRefused(
       reactor,
-      runtime_.Cancel({.job = request->job(),
-                       .reason = BoundedUtf8(request->reason(), kMaxText),
-                       .caller = CallerOf(*context, access_)},
-                      [this, reply = JobReply(reactor, response)](
-                          const absl::Status& status,
-                          const CoordinatorView& view, const Job* job) mutable {
-                        // The method is the caller's, the job is not.
-                        if (absl::IsPermissionDenied(status))
-                          refusals_.Add(kCancelJob, status);
-                        reply(status, view, job);
-                      }));
+      runtime_.Cancel(
+          {.job = request->job(),
+           .reason = BoundedUtf8(request->reason(), kMaxText),
+           .caller = CallerOf(*context, access_)},
+          Counted(refusals_, kCancelJob, JobReply(reactor, response))));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ChangeJob(
+    grpc::CallbackServerContext* context, const v1::ChangeJobRequest* request,
+    v1::ChangeJobResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<ChangeRequested> change = ParseChange(*request);
+  if (HasFailed(reactor, change.status())) return reactor;
+  change->caller = CallerOf(*context, access_);
+  FinishIfRefused(reactor,
+                  runtime_.Change(*std::move(change),
+                                  Counted(refusals_, kChangeJob,
+                                          JobReply(reactor, response))));
   return reactor;
 }
 

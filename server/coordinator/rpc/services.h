@@ -72,6 +72,9 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
                                       const v1::CancelJobRequest* request,
                                       v1::CancelJobResponse* response) override;
+  grpc::ServerUnaryReactor* ChangeJob(grpc::CallbackServerContext* context,
+                                      const v1::ChangeJobRequest* request,
+                                      v1::ChangeJobResponse* response) override;
   grpc::ServerUnaryReactor* ListEvents(
       grpc::CallbackServerContext* context,
       const v1::ListEventsRequest* request,

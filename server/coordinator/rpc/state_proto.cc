@@ -1,6 +1,7 @@
 #include "server/coordinator/rpc/state_proto.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_format.h"
@@ -140,6 +141,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   proto.set_id(job.id);
   proto.set_request_id(job.request_id);
   proto.set_owner(job.owner);
+  proto.set_priority(job.priority);
+  proto.set_suspended(job.is_suspended);
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
@@ -210,13 +213,12 @@ v1::Status StatusProto(const StatusSource& source) {
   for (const auto& [target, cordon] : state.cordons) {
     *proto.add_cordons() = CordonProto(cordon);
   }
-  const auto is_queued = [](const auto& entry) {
-    return entry.second.state == v1::JOB_STATE_QUEUED;
-  };
   // Behind those that are active.
-  auto position =
-      std::count_if(state.jobs.begin(), state.jobs.end(), is_queued) -
-      (state.active_jobs.empty() ? 1 : 0);
+  std::map<const Job*, int> positions;
+  for (const Job* const job : Queue(state)) {
+    positions.emplace(job, static_cast<int>(positions.size()) +
+                               (state.active_jobs.empty() ? 0 : 1));
+  }
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;
@@ -224,7 +226,7 @@ v1::Status StatusProto(const StatusSource& source) {
     *proto.add_jobs() =
         JobProto(state, job,
                  IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll,
-                 is_queued(*it) ? static_cast<int>(position--) : 0);
+                 positions.contains(&job) ? positions.at(&job) : 0);
   }
   return proto;
 }

@@ -151,6 +151,13 @@ absl::StatusOr<v1::Job> Client::CancelJob(const std::string& job,
   return std::move(*response.mutable_job());
 }
 
+absl::StatusOr<v1::Job> Client::ChangeJob(const v1::ChangeJobRequest& request) {
+  v1::ChangeJobResponse response;
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::ChangeJob,
+                       request, &response));
+  return std::move(*response.mutable_job());
+}
+
 absl::StatusOr<v1::ListEventsResponse> Client::ListEvents(
     const std::string& job, int64_t after_sequence) {
   v1::ListEventsRequest request;

@@ -63,6 +63,9 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::Job> GetJob(const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Job> CancelJob(const std::string& job,
                                                   const std::string& reason);
+  // Returns the job that `request` has changed, or that is about to change.
+  [[nodiscard]] absl::StatusOr<v1::Job> ChangeJob(
+      const v1::ChangeJobRequest& request);
   // Events after `after_sequence`, oldest first, of all jobs where `job` is
   // empty: one page.
   [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(

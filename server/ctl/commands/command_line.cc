@@ -26,6 +26,7 @@
 #include "server/ctl/commands/audit.h"
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/bundle.h"
+#include "server/ctl/commands/change.h"
 #include "server/ctl/commands/checkpoint.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
@@ -69,6 +70,7 @@ struct CommandLine {
   StateCommandOptions state;
   PkiOptions pki;
   AuditOptions audit;
+  ChangeOptions change;
   CordonOptions cordon;
   EventsOptions events;
   LogsOptions logs;
@@ -226,6 +228,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   cancel.Add(
       {.name = "reason", .unit = "TEXT", .help = "Shown in the job's events."},
       &line.reason);
+  AddChangeCommands(flags, line.change);
   FlagSet& trace = add("trace",
                        "What each rank did when, as Chrome-trace JSON for "
                        "https://ui.perfetto.dev.",
@@ -309,6 +312,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "logs") return RunLogs(context, line.logs);
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
+  if (IsChange(command)) return RunChange(context, command, line.change);
   if (command == "submit") return RunSubmit(context, line.submit);
   if (command == "cordon" || command == "drain" || command == "uncordon")
     return RunCordon(context, command, line.cordon);

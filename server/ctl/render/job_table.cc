@@ -55,6 +55,7 @@ std::vector<Column> Columns(bool is_wide) {
                                  {"TIME", Align::kRight},
                                  {"LEFT", Align::kRight}};
   if (is_wide) {
+    columns.push_back({"PRIORITY", Align::kRight});
     columns.push_back({"SUBMITTED"});
     columns.push_back({"BEGAN"});
     columns.push_back({"REQUEST ID"});
@@ -67,7 +68,7 @@ std::vector<std::string> Row(const v1::Job& job, bool is_wide, absl::Time now,
                              const Style& style) {
   std::vector<std::string> row = {
       Printable(job.id()),
-      Paint(style, ColorOf(job.state()), NameOf(job.state())),
+      Paint(style, ColorOf(job.state()), StateName(job)),
       absl::StrCat(job.generation()),
       absl::StrCat(RankCount(job)),
       StepCell(job),
@@ -77,6 +78,7 @@ std::vector<std::string> Row(const v1::Job& job, bool is_wide, absl::Time now,
       ElapsedText(job, now),
       LeftCell(job)};
   if (is_wide) {
+    row.push_back(absl::StrCat(job.priority()));
     row.push_back(TimeCell(job.has_create_time(), job.create_time(), style));
     row.push_back(TimeCell(job.has_start_time(), job.start_time(), style));
     row.push_back(job.request_id().empty() ? "-" : Printable(job.request_id()));

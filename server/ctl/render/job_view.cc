@@ -54,12 +54,14 @@ std::string EndWord(v1::JobState state) {
 std::string HeaderLine(const v1::Job& job, const Style& style) {
   std::string line =
       absl::StrCat(Paint(style, Color::kBold, Printable(job.id())), "  ",
-                   Paint(style, ColorOf(job.state()), NameOf(job.state())));
+                   Paint(style, ColorOf(job.state()), StateName(job)));
   if (job.generation() > 0)
     absl::StrAppend(&line, "  generation ", job.generation());
   if (job.members_size() > 0) {
     absl::StrAppend(&line, "  ", RankCounts(job));
   }
+  if (job.priority() != 0)
+    absl::StrAppend(&line, "  priority ", job.priority());
   if (job.queue_position() > 0)
     absl::StrAppend(&line, "  ", job.queue_position(),
                     " before it in the queue");
@@ -284,8 +286,7 @@ std::vector<std::string> RankLines(const v1::Job& job, const Style& style,
                   Printable(member.host()), absl::StrCat(member.pid()),
                   // A command's steps are its own business.
                   job.spec().has_external() ? "-" : absl::StrCat(member.step()),
-                  AgeCell(member),
-                  PhaseCell(member)});
+                  AgeCell(member), PhaseCell(member)});
   }
   std::vector<std::string> lines = table.Lines(style);
   if (shown < job.members_size())
@@ -332,7 +333,7 @@ std::vector<std::string> LiveTable(const v1::Job& job,
 
 std::string StateLine(const v1::Job& job) {
   std::string line =
-      absl::StrCat("job ", Printable(job.id()), " is ", NameOf(job.state()));
+      absl::StrCat("job ", Printable(job.id()), " is ", StateName(job));
   if (job.generation() > 0)
     absl::StrAppend(&line, ", generation ", job.generation());
   if (!job.message().empty())

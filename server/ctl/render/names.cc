@@ -10,6 +10,12 @@
 namespace ringmaster::ctl {
 std::string NameOf(v1::JobState state) { return EnumName(state); }
 
+std::string StateName(const v1::Job& job) {
+  return job.suspended() && job.state() == v1::JOB_STATE_QUEUED
+             ? "SUSPENDED"
+             : NameOf(job.state());
+}
+
 std::string NameOf(v1::WorkerState state) { return EnumName(state); }
 
 std::string NameOf(v1::Phase phase) {

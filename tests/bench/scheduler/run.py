@@ -5,7 +5,9 @@
 DIR has the programs, for instance `bin` of the bundle. On this machine, with four workers:
   idle pool   a job of two is submitted while nobody has workers
   give        a job of one to four trains on all four; a job of two is submitted, is given two of them, and ends; the first one grows again
-  restart     the same as schedulers that cannot resize a job have to do it: the job of four is cancelled (it writes a
+  preempt     a job that needs all four trains on them; a job of two with a higher priority is submitted, so the first one writes a
+              checkpoint and is suspended; once the other has ended, it goes on
+  restart     what `give` does, as schedulers that cannot resize a job have to do it: the job of four is cancelled (it writes a
               checkpoint), the job of two is submitted, and then the first one again, on the other two workers
 The clock is this machine's, read before `ringctl` starts, and by rank 0 beside each step that it committed (metrics.jsonl).
 """
@@ -29,6 +31,8 @@ NAMES = {
     "give_first_step": "give: submit to the other job's first step",
     "give_stall": "give: the giver stands still",
     "grow_stall": "give: it stands still again, to grow",
+    "preempt_first_step": "preempt: submit to the other job's first step",
+    "preempt_resume": "preempt: the other job's last step to the first job's next",
     "restart_first_step": "restart: cancel to the other job's first step",
     "restart_stall": "restart: the first job stands still",
 }
@@ -69,10 +73,10 @@ class Pool:
         cluster.start_worker("w", slots=WORKERS)
         cluster.await_workers(WORKERS)
 
-    def submit(self, name, workers, steps):
+    def submit(self, name, workers, steps, priority=0):
         """Returns the job's id; jobs of one name share a directory, so a later one goes on where the one before ended."""
         model = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": self.args.hidden, "hidden_layers": 3}}
-        return self.cluster.submit(jobs.train_job(
+        return self.cluster.submit(f"priority: {priority}\n" + jobs.train_job(
             model, {"synthetic": {"samples": 65536}}, workers, name=name, steps=steps, global_batch=self.args.batch,
             checkpoint={"directory": str(self.cluster.directory / name)}))
 
@@ -131,6 +135,28 @@ def measure_giving(args):
     return results
 
 
+def measure_preempting(args):
+    results = []
+    with Cluster() as cluster:
+        pool = Pool(cluster, args)
+        rigid = pool.submit("rigid", WORKERS, ENDLESS)
+        generation, _ = pool.await_steps_of("rigid", 0)
+        for index in range(args.rounds):
+            name = f"urgent{index}"
+            cluster.await_step(rigid, int(cluster.job(rigid)["figures"]["step"]) + 20)
+            began = time.time()
+            job_id = pool.submit(name, 2, STEPS, priority=1)
+            first_step = pool.await_first_step(name) - began
+            cluster.await_job(job_id, "SUCCEEDED")
+            generation, steps = pool.await_steps_of("rigid", generation)
+            _, made_twice = stall(steps, generation)
+            resumed = next(when for when, _, its in steps if its == generation)
+            results.append({"preempt_first_step": first_step, "preempt_resume": resumed - pool.steps(name)[-1][0],
+                            "made_twice": made_twice})
+        cluster.cancel(rigid)
+    return results
+
+
 def measure_restarting(args):
     results = []
     with Cluster() as cluster:
@@ -167,7 +193,7 @@ def table(results):
 def main():
     args = parse()
     results = []
-    for measure in (measure_idle, measure_giving, measure_restarting):
+    for measure in (measure_idle, measure_giving, measure_preempting, measure_restarting):
         results += measure(args)
         print(f"{measure.__name__}: done", file=sys.stderr, flush=True)
     print(table(results))

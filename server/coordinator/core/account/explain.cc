@@ -112,12 +112,17 @@ class Explainer {
   }
 
   void Queued() {
+    if (job_.is_suspended) {
+      result_.summary = absl::StrCat("is ", job_.suspended_text);
+      result_.what_unblocks = absl::StrCat("ringctl resume ", job_.id);
+      return;
+    }
     std::vector<std::string> before;
     int count = 0;
     for (const auto& [number, other] : state_.jobs) {
-      const bool is_before =
-          state_.active_jobs.contains(number) ||
-          (other.state == v1::JOB_STATE_QUEUED && number < job_.number);
+      const bool is_before = state_.active_jobs.contains(number) ||
+                             (other.state == v1::JOB_STATE_QUEUED &&
+                              !other.is_suspended && IsAhead(other, job_));
       if (!is_before || ++count > kMostJobsNamed) continue;
       before.push_back(
           absl::StrCat(other.id, " (", EnumName(other.state),

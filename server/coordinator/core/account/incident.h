@@ -46,7 +46,7 @@ void NoteAssigned(Turn& turn, Job& job);
 void NoteStarted(Turn& turn, Job& job);
 // A step was committed, beyond those known before.
 void NoteStep(Turn& turn, Job& job);
-// The job is about to end, which closes an open incident.
+// The job is about to end, or has no members any more: an open incident is over.
 void NoteEnded(Turn& turn, Job& job);
 
 // The supervisor of `worker` saw how a process of it ended. Adds that to the

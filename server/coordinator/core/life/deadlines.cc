@@ -27,7 +27,7 @@ MonotonicTime EarliestOf(const Job& job) {
                    job.halt_deadline, job.stop_deadline, job.suspicion_deadline,
                    job.reattach_deadline, job.return_deadline,
                    job.holders_deadline, job.hand_over_deadline,
-                   ProgressDeadline(job)});
+                   job.suspend_retry, ProgressDeadline(job)});
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -49,6 +49,10 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   if (is_due(&Job::pause_deadline)) OnPauseDeadline(turn, job);
   if (is_due(&Job::link_check)) OnLinkCheck(turn, job);
   if (is_due(&Job::gang_deadline)) turn.ScheduleSoon();
+  if (is_due(&Job::suspend_retry)) {
+    job.suspend_retry = MonotonicTime::InfiniteFuture();
+    turn.ScheduleSoon();
+  }
   if (is_due(&Job::rehearsal_deadline)) OnRehearsalDeadline(turn, job);
   if (is_due(&Job::growth_deadline)) OnGrowthDeadline(turn, job);
   if (ProgressDeadline(job) <= turn.now) OnProgressDeadline(turn, job);

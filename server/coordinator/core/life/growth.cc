@@ -60,6 +60,7 @@ int CountIn(const State& state, const Job& job, v1::Role role) {
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
+  if (job.gives_way.has_value()) return 0;
   int most = MostCount(job, role);
   if (role == v1::ROLE_WORKER) {
     // While others lack workers, nobody takes the place of one that is let go.

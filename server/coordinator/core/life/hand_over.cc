@@ -167,6 +167,7 @@ int StayingCount(const State& state, const Job& job, v1::Role role) {
 }
 
 std::string LeaveText(const State& state, const Job& job) {
+  if (job.gives_way.has_value()) return absl::StrCat("it ", *job.gives_way);
   std::map<std::string, std::string> takers;
   for (const Gift& gift : Gifts(state)) {
     if (gift.giver == &job) takers[gift.worker->name] = gift.taker->id;
@@ -213,9 +214,11 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   if (job.sharding.shards == 0 && held.step >= job.total_steps) return plan;
   plan.way = LeaveWay::kRelease;
   if (held.is_rollback) {
-    plan.is_relieved = false;
+    plan.is_relieved = job.saved_step == job.best_step;
     plan.why =
-        job.sharding.shards > 0
+        plan.is_relieved ? absl::StrCat("the checkpoint of step ",
+                                        job.saved_step, " has its state")
+        : job.sharding.shards > 0
             ? "some shard has no copy any more, so what it held is lost too"
             : "nobody holds the job's steps any more";
     return plan;
@@ -223,12 +226,14 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   plan.needed = NeededLeavers(state, job, held.copies);
   plan.why = WhyRelieved(job, held);
   if (plan.needed.empty()) return plan;
-  const bool is_saved = job.figures.checkpoint_step() == held.step;
+  // 0: there is none.
+  const int64_t checkpoint = job.figures.checkpoint_step();
+  const bool is_saved = checkpoint > 0 && checkpoint == held.step;
   const bool must_save = !is_saved && CanSave(state, job) &&
                          LatestSave(turn, job, plan.needed) <= turn.now;
   if (must_save) {
     plan.way = LeaveWay::kSave;
-  } else if (CanBeRelieved(state, job)) {
+  } else if (!job.gives_way.has_value() && CanBeRelieved(state, job)) {
     plan.way = LeaveWay::kHandOver;
     plan.is_saved = is_saved;
     plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size());
@@ -362,6 +367,8 @@ std::string ClosingText(const Job& job) {
       return absl::StrCat("writes the checkpoint of step ", job.resume_step,
                           job.cancel_reason.has_value()
                               ? ", since the job is cancelled"
+                          : job.gives_way.has_value()
+                              ? absl::StrCat(", since it ", *job.gives_way)
                               : ", since all who hold it leave");
   }
   return "";

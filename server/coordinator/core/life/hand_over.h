@@ -12,6 +12,7 @@
 //   checkpoints                         leavers write one, and halt again
 //   nobody, and no checkpoints          the job waits for a worker; the leaver
 //                                       is told so
+// If the job gives way (let_go.h), all leave, and nobody takes over.
 // If the state is in shards (shards.h), the members are asked to pause (growth.h)
 // and the leaver is given no shards in the next generation, but stays if others
 // need its copies, which they take as it begins. Once it has made a step, the

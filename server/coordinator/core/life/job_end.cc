@@ -54,14 +54,21 @@ void ReleaseMembers(Turn& turn, const Job& job) {
 }
 
 absl::Status CancelAnswer(const Job& job) {
-  if (job.state == v1::JOB_STATE_CANCELLED) return absl::OkStatus();
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "job ", job.id, " has already ended: ", EnumName(job.state))),
-      reason::kJobAlreadyEnded);
+  return job.state == v1::JOB_STATE_CANCELLED ? absl::OkStatus()
+                                              : AlreadyEnded(job);
 }
 
 }  // namespace
+
+absl::Status AlreadyEnded(const Job& job) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id,
+          IsEnded(job.state)
+              ? absl::StrCat(" has already ended: ", EnumName(job.state))
+              : " is about to end")),
+      reason::kJobAlreadyEnded);
+}
 
 void DecideEnd(Turn& turn, Job& job, End end,
                std::vector<RequestToken> waiting) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -32,6 +33,9 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
 // The end has to wait for the journal to work again: the users that wait for it
 // are told so.
 void OnEndNotDurable(Turn& turn, Job& job);
+
+// FAILED_PRECONDITION/JOB_ALREADY_ENDED: `job` has ended, or is about to.
+[[nodiscard]] absl::Status AlreadyEnded(const Job& job);
 
 // Takes `worker` out of its job and makes it idle, unless it is draining.
 void ReturnToPool(Turn& turn, Worker& worker);

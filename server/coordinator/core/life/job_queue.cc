@@ -17,6 +17,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/limit_reached.h"
 
@@ -174,32 +175,39 @@ void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
   turn.Reply(cancel.request, absl::OkStatus(), job.id);
 }
 
-bool MayChange(const Caller& caller, const Job& job) {
-  return caller.owns_all || (!caller.name.empty() && caller.name == job.owner);
-}
+}  // namespace
 
-absl::Status NotOwner(const Caller& caller, const Job& job) {
+absl::Status MayChange(const Caller& caller, const Job& job) {
+  if (caller.owns_all || (!caller.name.empty() && caller.name == job.owner)) {
+    return absl::OkStatus();
+  }
   return WithReason(
       absl::PermissionDeniedError(absl::StrCat(
           "job ", job.id,
           job.owner.empty() ? " has no owner"
                             : absl::StrCat(" is ", job.owner, "'s"),
           ", and ", caller.name, " (", caller.roles,
-          ") may cancel only jobs of its own; an operator may cancel any")),
+          ") may change only jobs of its own; an operator may change any")),
       reason::kPermissionDenied);
 }
 
-absl::Status AlreadyEnded(const Job& job) {
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "job ", job.id, " has already ended: ", EnumName(job.state))),
-      reason::kJobAlreadyEnded);
+absl::Status MayHavePriority(const Caller& caller, int priority) {
+  if (caller.owns_all || priority <= 0) return absl::OkStatus();
+  return WithReason(absl::PermissionDeniedError(absl::StrCat(
+                        "priority ", priority,
+                        " is above 0, which only an operator may give, "
+                        "and ",
+                        caller.name, " is ", caller.roles)),
+                    reason::kPermissionDenied);
 }
-
-}  // namespace
 
 void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   if (AnswerRepeated(turn, submit)) return;
+  if (absl::Status refusal = MayHavePriority(submit.caller, submit.priority);
+      !refusal.ok()) {
+    turn.Reply(submit.request, std::move(refusal), "");
+    return;
+  }
   if (!turn.state.journal_error.empty()) {
     turn.Reply(
         submit.request,
@@ -233,7 +241,7 @@ Job JobOf(const JobCreatedRecord& record) {
   job.number = record.number;
   job.request_id = record.request_id;
   job.create_time = record.time;
-  job.message = "waits for the jobs before it";
+  job.message = QueuedText(job);
   return job;
 }
 
@@ -244,13 +252,14 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
   NoteNumber(turn.state, record.number);
   job.accounted_to = turn.now;
   turn.Touch(job);
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.submitted", job, "",
-            absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
-                         job.max_workers, " workers",
-                         AndServers(job.sharding.servers), ", ",
-                         job.runs_commands
-                             ? std::string("a command")
-                             : absl::StrCat(job.total_steps, " steps")));
+  turn.Emit(
+      v1::EVENT_SEVERITY_INFO, "job.submitted", job, "",
+      absl::StrCat(
+          "job ", job.id, " for ", job.min_workers, " to ", job.max_workers,
+          " workers", AndServers(job.sharding.servers), ", ",
+          job.runs_commands ? std::string("a command")
+                            : absl::StrCat(job.total_steps, " steps"),
+          job.priority == 0 ? "" : absl::StrCat(", priority ", job.priority)));
   for (RequestToken request : waiting) {
     turn.Reply(request, absl::OkStatus(), record.id);
   }
@@ -268,8 +277,8 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     return;
   }
   Job* const job = turn.state.FindJob((*found)->id);
-  if (!MayChange(cancel.caller, *job)) {
-    turn.Reply(cancel.request, NotOwner(cancel.caller, *job), "");
+  if (absl::Status refusal = MayChange(cancel.caller, *job); !refusal.ok()) {
+    turn.Reply(cancel.request, std::move(refusal), "");
     return;
   }
   if (IsEnded(job->state)) {

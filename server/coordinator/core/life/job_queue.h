@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -18,6 +19,11 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
 // Cancels a job: at once if no member works for it, otherwise through STOPPING
 // or HALTING. Members are told at once, the user once it is durable.
 void OnCancel(Turn& turn, const CancelRequested& cancel);
+
+// OK if `caller` may change `job`, or a job may have that priority as `caller` wants.
+//   PERMISSION_DENIED/PERMISSION_DENIED
+[[nodiscard]] absl::Status MayChange(const Caller& caller, const Job& job);
+[[nodiscard]] absl::Status MayHavePriority(const Caller& caller, int priority);
 
 // The job that a JobCreatedRecord makes.
 [[nodiscard]] Job JobOf(const JobCreatedRecord& record);

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/rebuild.h"
+#include "server/coordinator/core/life/suspension.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -45,6 +46,10 @@ struct DurableVisitor {
   void operator()(const CordonedRecord& record) {
     OnCordonDurable(turn, record, waiting);
   }
+  void operator()(const JobChangedRecord& record) {
+    OnJobChanged(turn, record, waiting);
+  }
+  void operator()(const JobSuspendedRecord&) {}
   void operator()(const JobEndedRecord& record) {
     OnEndDurable(turn, record, waiting);
   }
@@ -83,8 +88,9 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
                is_creation ? "" : JobIdOf(pending->record));
   }
   if (OnRebuiltNotDurable(turn, pending->record)) return;
-  // The job never was, nor was the cordon.
-  if (is_creation || std::holds_alternative<CordonedRecord>(pending->record)) {
+  // The job never was, nor was the cordon or the change.
+  if (is_creation || std::holds_alternative<CordonedRecord>(pending->record) ||
+      std::holds_alternative<JobChangedRecord>(pending->record)) {
     return;
   }
   if (const auto* const record =

@@ -56,17 +56,19 @@ void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
 
 }  // namespace
 
-void LetMembersGo(State& state, const Job& job,
-                  const std::vector<Gift>& gifts) {
+void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
+  job.gives_way = WhyGivesWay(state, job, gifts);
   std::vector<Worker*> drained;
   for (const Member& member : job.members) {
     Worker* const worker =
         member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
     if (worker == nullptr || IsReplaced(job, *worker)) continue;
-    worker->is_let_go = false;
+    worker->is_let_go = job.gives_way.has_value();
     if (IsDrained(state, *worker)) drained.push_back(worker);
   }
-  if (job.is_benchmark || job.runs_commands) return;
+  if (job.is_benchmark || job.runs_commands || job.gives_way.has_value()) {
+    return;
+  }
   if (!drained.empty()) LetDrainedGo(state, job, drained);
   LetGivenGo(state, job, gifts);
 }

@@ -22,6 +22,7 @@
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/shards.h"
 #include "server/coordinator/core/state/formed.h"
@@ -103,7 +104,9 @@ struct FoldVisitor {
     job->resume_step = record.resume_step;
     // A second one without a step in between is the same rollback: the first
     // one's generation was replaced before it was used.
-    if (record.is_rollback && (job->rollbacks == 0 || job->best_step > 0)) {
+    const bool is_saved = std::exchange(job->saved_step, -1) == job->best_step;
+    if (record.is_rollback && !is_saved &&
+        (job->rollbacks == 0 || job->best_step > 0)) {
       CountRollback(*job);
     }
     if (record.is_rollback || !job->sharding.is_lockstep) {
@@ -138,6 +141,7 @@ struct FoldVisitor {
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
+    if (job->members.empty()) return absl::OkStatus();  // it is suspended
     // A record that was set aside while the journal failed may come after the
     // next generation, which may be a rollback.
     if (record.verdict.generation() != job->generation) return absl::OkStatus();
@@ -188,6 +192,20 @@ struct FoldVisitor {
 
   absl::Status operator()(const CordonedRecord& record) {
     ApplyCordon(state, record);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const JobChangedRecord& record) {
+    Job* const job = state.FindJob(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
+    ApplyChange(*job, record);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const JobSuspendedRecord& record) {
+    Job* const job = state.FindJob(record.job_id);
+    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    ApplySuspension(*job, record);
     return absl::OkStatus();
   }
 
@@ -292,7 +310,8 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
   PruneEndedJobs(state, config.max_ended_jobs);
   std::map<int64_t, Job*, std::greater<>> begun;
   for (auto& [number, job] : state.jobs) {
-    if (!IsEnded(job.state) && job.generation != 0) {
+    const bool is_queued = job.state == v1::JOB_STATE_QUEUED;
+    if (!IsEnded(job.state) && !is_queued) {
       begun.emplace(job.generation, &job);
     }
   }

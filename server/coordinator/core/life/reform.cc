@@ -19,6 +19,7 @@
 #include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/scheduler.h"
+#include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
@@ -490,6 +491,13 @@ void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
   }
 }
 
+// Returns true if the members of `job`, which gives way, were to write a checkpoint
+// and could not.
+bool IsUnsaved(const Job& job) {
+  return job.gives_way.has_value() && job.closing == Closing::kSave &&
+         job.has_closed && job.figures.checkpoint_step() != job.resume_step;
+}
+
 Formation NextGeneration(const Turn& turn, const Job& job,
                          const ResumePoint& point, const LeavePlan& leave) {
   Formation next;
@@ -519,6 +527,7 @@ void Reform(Turn& turn, Job& job) {
   if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
+  if (IsUnsaved(job)) NoteUnsaved(turn, job);
   LetMembersGo(turn.state, job, Gifts(turn.state));
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
@@ -533,6 +542,11 @@ void Reform(Turn& turn, Job& job) {
   if (leave.way == LeaveWay::kSave) ReleaseBlanks(turn, job, held);
   if (ReleaseLeavers(turn, job, leave, point.resume_step)) {
     point = FindResumePoint(job);
+  }
+  if (IsEmptied(job)) {
+    job.best_step = point.applied_step;
+    Suspend(turn, job);
+    return;
   }
   if (point.is_rollback) {
     // Everything that is given up counts, even if no member had reported it

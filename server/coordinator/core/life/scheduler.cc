@@ -13,23 +13,23 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
-// Those that have begun before come first: their members have not reported.
 std::vector<Job*> WaitingToBegin(State& state) {
   std::vector<Job*> waiting;
   for (auto& [number, job] : state.jobs) {
-    if (WaitsToBegin(job) && !state.rebuildings.contains(job.id)) {
+    if (WaitsToBegin(job) && !job.is_suspended &&
+        !state.rebuildings.contains(job.id)) {
       waiting.push_back(&job);
     }
   }
-  std::stable_partition(waiting.begin(), waiting.end(), [](const Job* job) {
-    return job->first_generation != 0;
-  });
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Job* a, const Job* b) { return IsAhead(*a, *b); });
   return waiting;
 }
 
@@ -48,6 +48,7 @@ void BeginGathering(Turn& turn, Job& job) {
 // Returns how many idle workers are left for a job that comes after all others.
 int UnclaimedCount(const State& state) {
   Job last;
+  last.priority = std::numeric_limits<int>::min() + 1;
   last.number = std::numeric_limits<int64_t>::max();
   return IdlePool(state, last).Count(Hosts::kAll);
 }
@@ -66,7 +67,10 @@ void SetFirst(Turn& turn, Job* job) {
   }
   if (job != nullptr) {
     if (!job->first_since.has_value()) job->first_since = turn.now;
+    // Others claim less while workers are kept for it: it stays so until it begins
+    // with them.
     job->is_reserving =
+        (job->is_reserving && CanBegin(state, *job)) ||
         *job->first_since + turn.config.overtake_time <= turn.now ||
         std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
           return gift.taker == job;
@@ -76,7 +80,7 @@ void SetFirst(Turn& turn, Job* job) {
   if (KeptFor(state) != kept_for) turn.ScheduleSoon();
   if (job == nullptr) return;
   std::string message = absl::StrCat(
-      "waits for ", job->min_workers, " workers",
+      SuspendedText(*job), "waits for ", job->min_workers, " workers",
       AndServers(job->sharding.servers),
       job->is_reserving ? ", which are kept for it as they become idle" : "");
   if (job->state != v1::JOB_STATE_QUEUED || job->message == message) return;
@@ -91,12 +95,18 @@ void AdvanceQueue(Turn& turn) {
   Job* first = nullptr;
   int unclaimed = UnclaimedCount(state);
   for (Job* const job : WaitingToBegin(state)) {
+    // What others claim is no matter to one that comes before them.
     const bool has_claim =
-        job->is_reserving || job->state == v1::JOB_STATE_GATHERING;
+        job->is_reserving || job->state == v1::JOB_STATE_GATHERING ||
+        std::any_of(state.active_jobs.begin(), state.active_jobs.end(),
+                    [&](int64_t number) {
+                      return state.jobs.at(number).priority < job->priority;
+                    });
     const bool may_begin =
         (has_claim || job->min_workers <= unclaimed) && CanBegin(state, *job);
-    const bool is_first =
-        !may_begin && first == nullptr && CouldBegin(state, *job);
+    const bool is_first = first == nullptr &&
+                          (!may_begin || job->is_reserving) &&
+                          CouldBegin(state, *job);
     if (is_first) {
       first = job;
       SetFirst(turn, first);
@@ -128,13 +138,16 @@ void Schedule(Turn& turn) {
 }
 
 int MostWorkers(const State& state, const Job& job, int unreplaced) {
+  // One of a lower priority lets this job have what it takes.
   const auto lacks_others = [&](int64_t number) {
     const Job& other = state.jobs.at(number);
-    return number != job.number && other.state == v1::JOB_STATE_GATHERING &&
-           !IsNew(other);
+    return number != job.number && other.priority >= job.priority &&
+           other.state == v1::JOB_STATE_GATHERING && !IsNew(other);
   };
-  const bool is_first =
-      state.first_lacking == 0 || state.first_lacking == job.number;
+  const auto first = state.jobs.find(state.first_lacking);
+  const bool is_first = first == state.jobs.end() ||
+                        first->second.number == job.number ||
+                        first->second.priority < job.priority;
   if (is_first && std::none_of(state.active_jobs.begin(),
                                state.active_jobs.end(), lacks_others)) {
     return job.max_workers;

@@ -12,9 +12,12 @@
 // ended. While it waits no job that trains grows. A job that the pool could not satisfy
 // even if it had no other is passed over until the pool is large enough.
 //
-// Jobs that train with more workers than their min let go as many as a job lacks to
-// begin, or to go on, if they have so many (gifts.h). These are kept for it; and those
-// that gave them grow again once nobody lacks workers.
+// Jobs that train let go as many workers as a job lacks to begin, or to go on, if they
+// have so many to give (gifts.h). These are kept for it; and those that gave them grow
+// again once nobody lacks workers.
+//
+// Jobs of a higher priority come first in all of this: in the queue, where idle workers
+// are claimed, and where workers are given. One that somebody has suspended takes none.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 
@@ -29,7 +32,8 @@ namespace ringmaster::coordinator {
 void Schedule(Turn& turn);
 
 // Returns as many workers as `job` may have now: those that it takes at most; or,
-// if another job lacks workers to go on, or to begin and could have them, those
+// if another job, of no lower priority, lacks workers to go on, or to begin and could
+// have them, those
 // that it needs, and one for each that leaves, without `unreplaced` of those.
 [[nodiscard]] int MostWorkers(const State& state, const Job& job,
                               int unreplaced = 0);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,8 +40,8 @@ std::vector<const Job*> Takers(const State& state) {
   std::vector<const Job*> takers;
   for (const int64_t number : state.active_jobs) {
     const Job& job = state.jobs.at(number);
-    if (job.state == v1::JOB_STATE_GATHERING && !IsNew(job) && !EndsSoon(job) &&
-        !IsHeldUp(job)) {
+    if (job.state == v1::JOB_STATE_GATHERING && !IsNew(job) &&
+        !job.is_suspended && !EndsSoon(job) && !IsHeldUp(job)) {
       takers.push_back(&job);
     }
   }
@@ -66,12 +68,18 @@ bool LacksServers(const State& state, const Job& job) {
 // A job that can give workers.
 struct Giver {
   const Job* job = nullptr;
-  // How many members it has beyond its min.
+  // How many members it has beyond its min; if it gives way, how many it has.
   int spare = 0;
+  bool gives_way = false;
   // Its members that could be another job's: those that hold its steps by rank, then
   // those that do not. The last is given first.
   std::vector<const Worker*> workers = {};
 };
+
+void LetGiveWay(Giver& giver) {
+  giver.gives_way = true;
+  giver.spare = static_cast<int>(giver.workers.size());
+}
 
 Giver GiverOf(const State& state, const Job& job) {
   Giver giver = {.job = &job};
@@ -101,6 +109,7 @@ Giver GiverOf(const State& state, const Job& job) {
     (is_blank ? blank : giver.workers).push_back(worker);
   }
   giver.workers.insert(giver.workers.end(), blank.begin(), blank.end());
+  if (job.is_suspended && CanGiveWay(state, job)) LetGiveWay(giver);
   return giver;
 }
 
@@ -114,28 +123,78 @@ bool MayTake(const State& state, const Job& taker, const Worker& worker) {
 // Returns those that can give `taker` workers, with only these workers.
 std::vector<Giver> GiversTo(const State& state, const Job& taker,
                             std::vector<Giver> givers) {
+  std::erase_if(givers, [&](const Giver& giver) {
+    return giver.job == &taker ||
+           (giver.job->priority > taker.priority && !giver.gives_way);
+  });
   for (Giver& giver : givers) {
     std::erase_if(giver.workers, [&](const Worker* worker) {
-      return giver.job == &taker || !MayTake(state, taker, *worker);
+      return !MayTake(state, taker, *worker);
     });
     giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
   }
-  std::erase_if(givers, [](const Giver& giver) { return giver.spare <= 0; });
   return givers;
+}
+
+int SpareOf(const std::vector<Giver>& givers) {
+  int spare = 0;
+  for (const Giver& giver : givers) spare += std::max(0, giver.spare);
+  return spare;
+}
+
+// Returns what `giver` could give more if it gave way.
+int MoreOf(const Giver& giver) {
+  return static_cast<int>(giver.workers.size()) - std::max(0, giver.spare);
+}
+
+// Lets as few of `givers` give way as `count` workers for `taker` need. If all of
+// them are not enough, it does not matter which do.
+void LetGiveWay(const State& state, const Job& taker, int count,
+                std::vector<Giver>& givers) {
+  std::vector<Giver*> lower;
+  for (Giver& giver : givers) {
+    if (giver.job->priority < taker.priority && !giver.gives_way &&
+        MoreOf(giver) > 0 && CanGiveWay(state, *giver.job)) {
+      lower.push_back(&giver);
+    }
+  }
+  // In the order in which they give way.
+  std::stable_sort(lower.begin(), lower.end(),
+                   [](const Giver* a, const Giver* b) {
+                     return std::pair(a->job->priority, -a->job->number) <
+                            std::pair(b->job->priority, -b->job->number);
+                   });
+  int missing = count - SpareOf(givers);
+  size_t needed = 0;
+  for (; needed < lower.size() && missing > 0; ++needed) {
+    missing -= MoreOf(*lower[needed]);
+  }
+  lower.resize(needed);
+  for (Giver* const giver : lower) {
+    // The later ones may be enough without it.
+    if (missing + MoreOf(*giver) <= 0) {
+      missing += MoreOf(*giver);
+    } else {
+      LetGiveWay(*giver);
+    }
+  }
 }
 
 // Takes the `count` workers that are given to `taker`; none if there are fewer.
 std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
-  int spare = 0;
-  for (const Giver& giver : givers) spare += giver.spare;
-  if (spare < count) return {};
+  if (SpareOf(givers) < count) return {};
   std::vector<Gift> gifts;
   while (static_cast<int>(gifts.size()) < count) {
-    // The last of those with as much.
+    // Who gives way has to give in any case. The last of those that are alike.
     const auto most = std::max_element(
-        givers.rbegin(), givers.rend(),
-        [](const Giver& a, const Giver& b) { return a.spare < b.spare; });
-    gifts.push_back({most->workers.back(), most->job, &taker});
+        givers.rbegin(), givers.rend(), [](const Giver& a, const Giver& b) {
+          const auto key = [](const Giver& giver) {
+            return std::tuple(giver.spare > 0, giver.gives_way,
+                              -giver.job->priority, giver.spare);
+          };
+          return key(a) < key(b);
+        });
+    gifts.push_back({most->workers.back(), most->job, &taker, most->gives_way});
     most->workers.pop_back();
     --most->spare;
   }
@@ -145,12 +204,30 @@ std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
 void Forget(const Gift& gift, std::vector<Giver>& givers) {
   for (Giver& giver : givers) {
     if (giver.job != gift.giver) continue;
+    if (gift.gives_way && !giver.gives_way) LetGiveWay(giver);
     std::erase(giver.workers, gift.worker);
     --giver.spare;
   }
 }
 
 }  // namespace
+
+bool IsSuspendable(const Job& job) {
+  return !job.is_benchmark && !job.runs_commands &&
+         (job.keeps_checkpoints || IsNew(job));
+}
+
+bool CanGiveWay(const State& state, const Job& job) {
+  return IsSuspendable(job) &&
+         job.suspend_retry == MonotonicTime::InfiniteFuture() &&
+         std::all_of(job.members.begin(), job.members.end(),
+                     [&](const Member& member) {
+                       const Worker* const worker =
+                           state.FindWorker(member.identity.worker);
+                       return member.is_lost || worker == nullptr ||
+                              worker->protocol >= kLeaveProtocol;
+                     });
+}
 
 std::vector<Gift> Gifts(const State& state) {
   const std::vector<const Job*> takers = Takers(state);
@@ -171,8 +248,9 @@ std::vector<Gift> Gifts(const State& state) {
     const int needed = taker->min_workers - AliveCount(*taker, v1::ROLE_WORKER);
     const int lack = needed - static_cast<int>(idle.size());
     if (lack > 0) {
-      const std::vector<Gift> given =
-          Take(*taker, lack, GiversTo(state, *taker, givers));
+      std::vector<Giver> able = GiversTo(state, *taker, givers);
+      LetGiveWay(state, *taker, lack, able);
+      const std::vector<Gift> given = Take(*taker, lack, std::move(able));
       if (given.empty()) continue;
       for (const Gift& gift : given) Forget(gift, givers);
       gifts.insert(gifts.end(), given.begin(), given.end());
@@ -209,6 +287,18 @@ std::string GiftsText(const State& state, const Job& taker) {
                     absl::StrJoin(workers, ", "));
   }
   return text;
+}
+
+std::optional<std::string> WhyGivesWay(const State& state, const Job& job,
+                                       const std::vector<Gift>& gifts) {
+  if (!CanGiveWay(state, job)) return std::nullopt;
+  if (job.is_suspended) return absl::StrCat("is ", job.suspended_text);
+  for (const Gift& gift : gifts) {
+    if (gift.giver != &job || !gift.gives_way) continue;
+    return absl::StrCat("gives way to job ", gift.taker->id, " (priority ",
+                        gift.taker->priority, ")");
+  }
+  return std::nullopt;
 }
 
 }  // namespace ringmaster::coordinator

@@ -1,19 +1,27 @@
-// Gifts: a job that has more workers than its min gives some to one that lacks them.
+// Gifts: a job that has workers gives some to one that lacks them.
 //
 // Two kinds of jobs lack workers: those whose members have halted, if there are fewer
-// than `min` left; and the first that cannot begin (State::first_lacking). Jobs that
-// train give such a job what the idle workers leave open, if all of them together have
-// so many workers beyond their min; otherwise none, since it could not go on even so.
-// One worker after the other is given by the job that has most beyond its min by
-// then, or of several such jobs by the last submitted: the member with its highest
-// rank, or, while its members have halted, one that holds no step. So no job falls
-// below its min for another. A job that waits for something else than workers gives
-// none; nor do benchmarks and jobs of commands, whose members cannot change.
+// than `min` left; and the first that cannot begin (State::first_lacking). Other jobs,
+// of the same priority or a lower one, give such a job what the idle workers leave
+// open, if all of them together can; otherwise none, since it could not go on even so.
+// A job that waits for something else than workers gives none; nor do benchmarks and
+// jobs of commands, whose members cannot change.
+//
+// First they give what they have beyond their min: one worker after the other is given
+// by the job of the lowest priority, among such jobs by the one that has most beyond
+// its min by then, and of several by the last submitted: the member with its highest
+// rank, or, while its members have halted, one that holds no step.
+//
+// If that is not enough, jobs of a lower priority give way: they give all their
+// workers and go on later (suspension.h), from the lowest priority and the last
+// submitted on, and no more of them than are needed. What they give beyond that is
+// idle then. A job that somebody has suspended gives all of its own in any case.
 //
 // Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_GIFTS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_GIFTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +34,17 @@ struct Gift {
   const Worker* worker = nullptr;
   const Job* giver = nullptr;
   const Job* taker = nullptr;
+  // The giver gives way: it gives all its workers, to this job or others.
+  bool gives_way = false;
 };
+
+// Returns true if `job` could go on later from the step at which it is, or has not
+// begun.
+[[nodiscard]] bool IsSuspendable(const Job& job);
+
+// Returns true if `job` can be suspended now: its members can write a checkpoint, and
+// did not fail to do so lately.
+[[nodiscard]] bool CanGiveWay(const State& state, const Job& job);
 
 // Returns the gifts that are due, by the job that takes them, in the order of claims
 // (idle_pool.h). A worker that has been released is idle, so no gift any more.
@@ -36,6 +54,12 @@ struct Gift {
 // "job a-1 gives it worker w-3", "jobs a-1, b-2 give it 3 workers": what `taker` is
 // given; empty if it is nothing.
 [[nodiscard]] std::string GiftsText(const State& state, const Job& taker);
+
+// "is suspended by alice: too warm", "gives way to job b-2 (priority 5)": why `job`
+// gives all its workers; nullopt if it does not. `gifts` are those of the state as it
+// is.
+[[nodiscard]] std::optional<std::string> WhyGivesWay(
+    const State& state, const Job& job, const std::vector<Gift>& gifts);
 
 }  // namespace ringmaster::coordinator
 

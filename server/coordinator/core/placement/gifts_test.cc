@@ -107,6 +107,69 @@ TEST_F(GiftsTest, TheJobWithMostBeyondItsMinGivesFirst) {
             "jobs j1, j2 give it workers j1w2, j1w3, j2w1, j2w2");
 }
 
+TEST_F(GiftsTest, WhatTheLowestPriorityHasToSpareIsGivenFirst) {
+  AddTraining(1, 6, 1).priority = 1;
+  AddTraining(2, 3, 1);
+  AddLacking(3, 3).priority = 1;
+  EXPECT_THAT(Given(), ElementsAre("j2w2", "j2w1", "j1w5"));
+}
+
+TEST_F(GiftsTest, AHigherPriorityGivesNothing) {
+  AddTraining(1, 6, 1).priority = 1;
+  AddLacking(2, 1);
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, ALowerPriorityGivesWayIfThereIsNotEnoughToSpare) {
+  AddTraining(1, 3, 2).keeps_checkpoints = true;
+  AddTraining(2, 3, 2).keeps_checkpoints = true;
+  AddLacking(3, 3).priority = 1;
+  // The later one goes; the other gives nothing then.
+  EXPECT_THAT(Given(), ElementsAre("j2w2", "j2w1", "j2w0"));
+  EXPECT_EQ(WhyGivesWay(state_, state_.jobs.at(2), Gifts(state_)),
+            "gives way to job j3 (priority 1)");
+  EXPECT_EQ(WhyGivesWay(state_, state_.jobs.at(1), Gifts(state_)),
+            std::nullopt);
+}
+
+TEST_F(GiftsTest, AsFewAsPossibleGiveWay) {
+  AddTraining(1, 4, 4).keeps_checkpoints = true;
+  AddTraining(2, 1, 1).keeps_checkpoints = true;
+  AddLacking(3, 4).priority = 1;
+  EXPECT_THAT(Given(), ElementsAre("j1w3", "j1w2", "j1w1", "j1w0"));
+}
+
+TEST_F(GiftsTest, WhoCouldNotGoOnLaterDoesNotGiveWay) {
+  AddTraining(1, 2, 2);
+  Job& job = AddTraining(2, 2, 2);
+  job.keeps_checkpoints = true;
+  AddLacking(3, 1).priority = 1;
+  EXPECT_THAT(Given(), ElementsAre("j2w1"));
+  state_.workers["j2w0"].protocol = kLeaveProtocol - 1;
+  EXPECT_THAT(Given(), IsEmpty());
+  state_.workers["j2w0"].protocol = kLeaveProtocol;
+  job.suspend_retry = state_.now + absl::Seconds(1);
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
+  AddTraining(1, 2, 2).keeps_checkpoints = true;
+  Job& taker = AddLacking(2, 3);
+  taker.priority = 1;
+  EXPECT_THAT(Given(), IsEmpty());
+  taker.min_workers = 2;
+  taker.priority = 0;
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, WhatASuspendedJobHasIsForAnybody) {
+  Job& job = AddTraining(1, 3, 2);
+  job.priority = 5;
+  job.keeps_checkpoints = job.is_suspended = true;
+  AddLacking(2, 2);
+  EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
+}
+
 TEST_F(GiftsTest, WhoCannotChangeItsMembersGivesNone) {
   AddTraining(1, 4, 1).runs_commands = true;
   AddTraining(2, 4, 1).is_benchmark = true;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -84,13 +85,17 @@ const Job* KeptFor(const State& state) {
 
 int MostToBegin(const State& state, const Job& job) {
   const Job* const kept_for = KeptFor(state);
-  return kept_for == nullptr || kept_for->number == job.number
-             ? job.max_workers
-             : job.min_workers;
+  const bool takes_all = kept_for == nullptr ||
+                         kept_for->number == job.number ||
+                         kept_for->priority < job.priority;
+  return takes_all ? job.max_workers : job.min_workers;
 }
 
 bool IsBefore(const Job& a, const Job& b) {
-  return std::pair(ClaimOf(a), a.number) < std::pair(ClaimOf(b), b.number);
+  const auto key = [](const Job& job) {
+    return std::tuple(-job.priority, ClaimOf(job), job.number);
+  };
+  return key(a) < key(b);
 }
 
 const Worker* BadLinkOf(const State& state, const Job& job,
@@ -186,6 +191,7 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
       if (job_.ending.has_value() || job_.halt_intent != HaltIntent::kReform)
         return 0;
       claimed = LeastCount(job_, role_) - AliveCount(job_, role_);
+      // Where it cannot go on with all of them, others may.
       if (ClaimOf(viewer) == Claim::kToGoOn && claimed > Count(Hosts::kAll)) {
         return 0;
       }

@@ -40,11 +40,11 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] const Job* KeptFor(const State& state);
 
 // Returns as many workers as `job` takes if it begins now: while idle workers are kept
-// for another one, those that it needs.
+// for another one, of no lower priority, those that it needs.
 [[nodiscard]] int MostToBegin(const State& state, const Job& job);
 
-// An idle worker goes to the jobs in this order, within each in that of their
-// submission:
+// An idle worker goes to the jobs in the order of their priorities. Among those of the
+// same it goes in this order, within each in that of their submission:
 //   jobs whose members have halted, as many as they lack to train again
 //   jobs that gather and have enough, up to as many as they take, or, while
 //   workers are kept for another, as many as they need

@@ -251,6 +251,18 @@ struct CordonRequested {
   Caller caller = {};
 };
 
+// A user changes a job; what is absent stays as it is.
+struct ChangeRequested {
+  RequestToken request = 0;
+  // Id, or name (the newest of that name).
+  std::string job;
+  // The adapter has checked its bounds.
+  std::optional<int> priority = std::nullopt;
+  std::optional<bool> is_suspended = std::nullopt;
+  std::string reason = {};
+  Caller caller = {};
+};
+
 // Somebody has changed something outside of the core: its entry for the audit.
 struct ChangeMade {
   AuditedRecord entry;
@@ -284,8 +296,8 @@ using EventBody =
                  SuspicionReceived, FinishedReceived, FailedReceived,
                  LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
                  StreamClosed, SubmitRequested, CancelRequested,
-                 CordonRequested, ChangeMade, Persisted, PersistFailed,
-                 JournalWorks, Tick, ShutdownStarted>;
+                 ChangeRequested, CordonRequested, ChangeMade, Persisted,
+                 PersistFailed, JournalWorks, Tick, ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

@@ -9,7 +9,8 @@ std::string_view TypeOf(const JournalRecord& record) {
                               std::variant_size_v<JournalRecord>>
       kNames = {"job_created",     "generation_formed", "cancel_requested",
                 "verdict_reached", "job_ended",         "host_quarantined",
-                "audited",         "cordoned"};
+                "audited",         "cordoned",          "job_changed",
+                "job_suspended"};
   return kNames[record.index()];
 }
 
@@ -33,6 +34,12 @@ const std::string& JobIdOf(const JournalRecord& record) {
     // It outlives the job that it may be about.
     const std::string& operator()(const AuditedRecord&) { return none; }
     const std::string& operator()(const CordonedRecord&) { return none; }
+    const std::string& operator()(const JobChangedRecord& r) {
+      return r.job_id;
+    }
+    const std::string& operator()(const JobSuspendedRecord& r) {
+      return r.job_id;
+    }
   };
   return std::visit(Visitor(), record);
 }

@@ -117,14 +117,37 @@ struct CordonedRecord {
   Caller caller = {};
 };
 
+// Somebody changed a job; what is absent stays as it was.
+struct JobChangedRecord {
+  std::string job_id;
+  std::optional<int> priority = std::nullopt;
+  // It is to be suspended, or resumed; see suspension.h.
+  std::optional<bool> is_suspended = std::nullopt;
+  std::string reason = {};
+  absl::Time time = absl::InfinitePast();
+  // Only the name is kept, as of CordonedRecord's.
+  Caller caller = {};
+};
+
+// A job has no members any more, and goes on later.
+struct JobSuspendedRecord {
+  std::string job_id;
+  // The last that was made; 0: none was.
+  int64_t step = 0;
+  // There is a checkpoint of it; else it is lost.
+  bool is_saved = false;
+  absl::Time time;
+};
+
 using JournalRecord =
     std::variant<JobCreatedRecord, GenerationFormedRecord,
                  CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord,
-                 HostQuarantinedRecord, AuditedRecord, CordonedRecord>;
+                 HostQuarantinedRecord, AuditedRecord, CordonedRecord,
+                 JobChangedRecord, JobSuspendedRecord>;
 
 // "job_created", "generation_formed", "cancel_requested", "verdict_reached",
-// "job_ended", "host_quarantined", "audited", "cordoned": what the journal's
-// `type` column holds.
+// "job_ended", "host_quarantined", "audited", "cordoned", "job_changed",
+// "job_suspended": what the journal's `type` column holds.
 [[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
 // The job that a record is about, or that it was made for; empty: none.
 [[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);

@@ -44,6 +44,11 @@ struct DigestVisitor {
     digest.is_lifted = record.is_lifted;
     digest.time = record.time;
   }
+  void operator()(const JobChangedRecord& record) {
+    digest.sets_priority = record.priority.has_value();
+    digest.sets_suspended = record.is_suspended.has_value();
+    digest.time = record.time;
+  }
   template <typename Other>
   void operator()(const Other& record) {
     digest.time = record.time;
@@ -55,6 +60,8 @@ struct JobRecords {
   bool is_live = true;
   std::vector<size_t> generations;
   std::vector<size_t> verdicts;
+  std::vector<size_t> changes;
+  std::vector<size_t> suspensions;
 };
 
 using Jobs = std::unordered_map<std::string_view, JobRecords>;
@@ -65,6 +72,8 @@ Jobs JobsOf(const std::vector<RecordDigest>& records) {
     JobRecords& job = jobs[records[i].job_id];
     if (Is<GenerationFormedRecord>(records[i])) job.generations.push_back(i);
     if (Is<VerdictReachedRecord>(records[i])) job.verdicts.push_back(i);
+    if (Is<JobChangedRecord>(records[i])) job.changes.push_back(i);
+    if (Is<JobSuspendedRecord>(records[i])) job.suspensions.push_back(i);
     if (Is<JobEndedRecord>(records[i])) job.is_live = false;
   }
   return jobs;
@@ -151,6 +160,28 @@ void SettleEnded(const std::vector<RecordDigest>& records,
   }
   // The end has the last one.
   for (const size_t i : job.verdicts) fates[i] = Fate::kDrop;
+  // Only one after which it had no members any more tells something.
+  for (const size_t i : job.suspensions) {
+    const bool is_last =
+        i == job.suspensions.back() &&
+        (job.generations.empty() || i > job.generations.back());
+    if (!is_last) fates[i] = Fate::kDrop;
+  }
+}
+
+// The last change of each of a job's properties is needed.
+void DropOldChanges(const std::vector<RecordDigest>& records,
+                    const JobRecords& job, std::vector<Fate>& fates) {
+  bool has_priority = false;
+  bool has_suspended = false;
+  for (auto it = job.changes.rbegin(); it != job.changes.rend(); ++it) {
+    const RecordDigest& change = records[*it];
+    const bool is_needed = (change.sets_priority && !has_priority) ||
+                           (change.sets_suspended && !has_suspended);
+    if (!is_needed) fates[*it] = Fate::kDrop;
+    has_priority |= change.sets_priority;
+    has_suspended |= change.sets_suspended;
+  }
 }
 
 void DropOldAudit(const std::vector<RecordDigest>& records,
@@ -189,6 +220,7 @@ std::vector<Fate> FatesOf(const std::vector<RecordDigest>& records,
                           int max_ended_jobs) {
   std::vector<Fate> fates(records.size(), Fate::kKeep);
   for (const auto& [id, job] : JobsOf(records)) {
+    DropOldChanges(records, job, fates);
     if (!job.is_live) {
       SettleEnded(records, job, fates);
     } else if (!job.generations.empty()) {

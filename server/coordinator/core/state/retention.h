@@ -13,6 +13,9 @@
 //                                     generations before them, and those since
 //                                     the last step, each with its verdicts; the
 //                                     last verdict
+//   changes of jobs                   the last of each property
+//   suspensions of jobs               all while it has not ended; else one that no
+//                                     generation came after
 //   quarantines                       until they are over
 //   audit                             the last kMaxAudited
 // The first and the last of the generations that one coordinator has formed in a
@@ -54,6 +57,9 @@ struct RecordDigest {
   // A cordon has these.
   std::string target;
   bool is_lifted = false;
+  // A change of a job has these.
+  bool sets_priority = false;
+  bool sets_suspended = false;
 };
 
 [[nodiscard]] RecordDigest DigestOf(const JournalRecord& record);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,13 @@ bool IsSuspected(const Job& job, int rank) {
 }
 
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
+
+bool IsAhead(const Job& a, const Job& b) {
+  const auto key = [](const Job& job) {
+    return std::tuple(-job.priority, job.first_generation == 0, job.number);
+  };
+  return key(a) < key(b);
+}
 
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;
@@ -201,13 +209,22 @@ Worker* State::FindSession(SessionId session) {
 }
 
 int State::QueuePosition(const Job& job) const {
-  if (job.state != v1::JOB_STATE_QUEUED) return 0;
-  int before = active_jobs.empty() ? 0 : 1;
-  for (const auto& [number, other] : jobs) {
-    if (number >= job.number) break;
-    if (other.state == v1::JOB_STATE_QUEUED) ++before;
+  const std::vector<const Job*> queue = Queue(*this);
+  const auto it = std::find(queue.begin(), queue.end(), &job);
+  if (it == queue.end()) return 0;
+  return static_cast<int>(it - queue.begin()) + (active_jobs.empty() ? 0 : 1);
+}
+
+std::vector<const Job*> Queue(const State& state) {
+  std::vector<const Job*> queue;
+  for (const auto& [number, job] : state.jobs) {
+    if (job.state == v1::JOB_STATE_QUEUED && !job.is_suspended) {
+      queue.push_back(&job);
+    }
   }
-  return before;
+  std::sort(queue.begin(), queue.end(),
+            [](const Job* a, const Job* b) { return IsAhead(*a, *b); });
+  return queue;
 }
 
 }  // namespace ringmaster::coordinator

@@ -273,6 +273,12 @@ struct Job : JobTerms {
   int64_t told_generation = 0;
   // A generation could not be formed because the journal fails.
   bool waits_for_journal = false;
+  // Somebody has suspended it, and why: "suspended by alice: too warm"; see
+  // suspension.h.
+  bool is_suspended = false;
+  std::string suspended_text;
+  // Why all its members are let go: for that, or another job; kept by let_go.h.
+  std::optional<std::string> gives_way;
   // The reason for which a user cancelled it.
   std::optional<std::string> cancel_reason;
   // How often its members were asked to write a checkpoint since then, after a
@@ -402,6 +408,9 @@ struct Job : JobTerms {
   // When the first of those that prepare to join has to be ready.
   MonotonicTime rehearsal_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
+  // The checkpoint for which all its members were let go could not be written: when
+  // that may be tried again.
+  MonotonicTime suspend_retry = MonotonicTime::InfiniteFuture();
   // The generation is from before this coordinator's life: its members' earlier
   // reports in it are not known.
   bool is_recovered = false;
@@ -439,6 +448,9 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 [[nodiscard]] bool IsNew(const Job& job);
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
+// Returns true if `a` comes before `b` in the queue, where both are: by priority,
+// then those that have begun before, then in the order of their submission.
+[[nodiscard]] bool IsAhead(const Job& a, const Job& b);
 
 // A host whose workers are left out for a while, because they caused most of
 // the incidents, or because one of them failed by its own fault.
@@ -563,11 +575,11 @@ struct State {
   std::map<std::string, Cordon, std::less<>> cordons;
   // The changes that were asked for, oldest first; see audit.h.
   std::deque<AuditedRecord> audit;
-  // By number, so in the order of submission; the queue is those QUEUED.
+  // By number, so in the order of submission; the queue is those QUEUED (IsAhead).
   std::map<int64_t, Job> jobs;
   // The numbers of the jobs that are neither queued nor ended.
   std::set<int64_t> active_jobs;
-  // The first job that lacks workers to begin, and could begin if no other job
+  // The first of the queue that lacks workers to begin, and could begin if no other job
   // had any; 0: there is none. Kept by scheduler.h.
   int64_t first_lacking = 0;
   // Set by Turn::ScheduleSoon.
@@ -625,9 +637,12 @@ struct State {
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
   // Jobs before `job` in the queue, one that is active included; 0 if it is not
-  // queued.
+  // queued, or suspended.
   int QueuePosition(const Job& job) const;
 };
+
+// Returns the jobs of the queue in its order: those QUEUED, but for the suspended.
+[[nodiscard]] std::vector<const Job*> Queue(const State& state);
 
 // Returns true if all jobs leave that host out, or an active one does.
 [[nodiscard]] bool IsInForce(const State& state,

@@ -108,6 +108,10 @@ std::string Describe(const JournalRecord& record) {
       return "record of a change";
     }
     std::string_view operator()(const CordonedRecord&) { return "cordon"; }
+    std::string_view operator()(const JobChangedRecord&) { return "change"; }
+    std::string_view operator()(const JobSuspendedRecord&) {
+      return "suspension";
+    }
   };
   const std::string& job = JobIdOf(record);
   return absl::StrCat("the ", Sv(std::visit(Visitor(), record)),

@@ -94,6 +94,8 @@ struct JobTerms {
   // It runs commands: one step, which is done when all of them are.
   bool runs_commands = false;
   Sharding sharding = {};
+  // Those with a higher one come first; see gifts.h.
+  int priority = 0;
   // The name of the caller who submitted it; empty: nobody was asked.
   std::string owner = {};
 };

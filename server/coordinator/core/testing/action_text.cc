@@ -42,6 +42,19 @@ std::string RecordText(const JournalRecord& record) {
                                         : "of ",
                     cordoned->target, cordoned->reason.empty() ? "" : ": ",
                     cordoned->reason);
+  } else if (const auto* const changed =
+                 std::get_if<JobChangedRecord>(&record)) {
+    if (changed->priority.has_value()) {
+      absl::StrAppend(&text, " priority ", *changed->priority);
+    }
+    if (changed->is_suspended.has_value()) {
+      absl::StrAppend(&text,
+                      *changed->is_suspended ? " suspended" : " resumed");
+    }
+  } else if (const auto* const suspended =
+                 std::get_if<JobSuspendedRecord>(&record)) {
+    absl::StrAppend(&text, " step=", suspended->step,
+                    suspended->is_saved ? "" : " lost");
   } else if (const auto* const audited = std::get_if<AuditedRecord>(&record)) {
     absl::StrAppend(&text, audited->action, " ", audited->object, " by ",
                     audited->caller.name, " (", audited->caller.roles,

@@ -162,6 +162,7 @@ void RandomCluster::AskForSomething() {
     submit.total_steps = 1 + Pick(12);
     submit.sharding = DrawSharding(submit.max_workers);
     submit.keeps_checkpoints = Chance(50);
+    submit.priority = Pick(3) - 1;
     submits_.insert(request);
     Count("submit");
     Feed(submit);
@@ -172,9 +173,27 @@ void RandomCluster::AskForSomething() {
         absl::StrCat("j-",
                      1 + Pick(static_cast<int>(state.last_job_number) + 1)),
         "enough"});
+  } else if (Chance(15)) {
+    ChangeSomeJob(request);
   } else if (Chance(30)) {
     Cordon(request);
   }
+}
+
+void RandomCluster::ChangeSomeJob(RequestToken request) {
+  const int64_t number =
+      1 + Pick(static_cast<int>(core_.state().last_job_number) + 1);
+  ChangeRequested change{.request = request, .job = absl::StrCat("j-", number)};
+  if (Chance(50)) {
+    Count("priority");
+    change.priority = Pick(3) - 1;
+  } else {
+    const auto job = core_.state().jobs.find(number);
+    change.is_suspended =
+        job == core_.state().jobs.end() || !job->second.is_suspended;
+    Count(*change.is_suspended ? "suspend" : "resume");
+  }
+  Feed(change);
 }
 
 // Mostly of workers and hosts that there are.
@@ -273,6 +292,12 @@ bool RandomCluster::RunToTheEnd() {
                            core_.state().cordons.begin()->first,
                            /*is_lifted=*/true});
     }
+    for (const auto& [number, job] : core_.state().jobs) {
+      if (!job.is_suspended || IsEnded(job.state)) continue;
+      Feed(ChangeRequested{
+          .request = ++last_request_, .job = job.id, .is_suspended = false});
+      break;
+    }
     std::vector<std::string> names;
     for (const auto& [name, process] : processes_) names.push_back(name);
     for (const std::string& name : names) {
@@ -327,6 +352,7 @@ void RandomCluster::Perform(const Action& action) {
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
     if (emit->event.type() == "pool.drained") Count("drained");
+    if (emit->event.type() == "job.suspended") Count("suspended");
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {

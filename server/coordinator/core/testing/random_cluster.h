@@ -132,6 +132,7 @@ class RandomCluster {
   void Complain(Process& process);
   void AskForSomething();
   void Cordon(RequestToken request);
+  void ChangeSomeJob(RequestToken request);
   Sharding DrawSharding(int max_workers);
   void DoJournal(bool is_fault);
   void RestartCoordinator();

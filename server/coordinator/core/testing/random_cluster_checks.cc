@@ -74,14 +74,19 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
   }
 }
 
-// No job takes a worker that is cordoned, or has more members than it asked for
-// beside those that leave.
+// No job takes a worker that is cordoned, or one from the pool with which it has more
+// members than it asked for beside those that leave. (A holder of steps may come back
+// to a job that has replaced it.)
 void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
   const State& state = core_.state();
   const Job& job = *state.FindJob(formed.job_id);
   for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
     const int most = MostCount(job, role);
-    if (StayingCount(state, job, role) > most) {
+    const bool takes = std::any_of(
+        job.members.begin(), job.members.end(), [&](const Member& member) {
+          return member.identity.role == role && member.since == job.generation;
+        });
+    if (takes && StayingCount(state, job, role) > most) {
       Violate(absl::StrCat("generation ", formed.generation, " has more than ",
                            most, " of role ", EnumName(role)));
     }
@@ -97,16 +102,30 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
   }
 }
 
-// No job gives so many workers that fewer than its min are left, or is given more
-// than it lacks, or fewer.
+// No job gives so many workers that fewer than its min are left, unless it gives way to
+// one of a higher priority, or is suspended; nor to one of a lower priority. None is
+// given more than it lacks, or fewer.
 void RandomCluster::CheckGifts() {
+  const std::vector<Gift> gifts = Gifts(core_.state());
+  // Who gives way to one job may give others what is left.
+  const auto has_lower = [&](const Gift& gift) {
+    return std::any_of(gifts.begin(), gifts.end(), [&](const Gift& other) {
+      return other.giver == gift.giver &&
+             other.giver->priority < other.taker->priority;
+    });
+  };
   std::map<const Job*, int> given;
   std::map<const Job*, int> taken;
-  for (const Gift& gift : Gifts(core_.state())) {
+  for (const Gift& gift : gifts) {
     Count("gift");
     const int left =
         AliveCount(*gift.giver, v1::ROLE_WORKER) - ++given[gift.giver];
-    if (left < gift.giver->min_workers || gift.giver == gift.taker) {
+    if (gift.gives_way) Count("gives way");
+    const bool may_empty =
+        gift.gives_way && (gift.giver->is_suspended || has_lower(gift));
+    if ((left < gift.giver->min_workers && !may_empty) ||
+        gift.giver == gift.taker ||
+        (gift.giver->priority > gift.taker->priority && !gift.gives_way)) {
       Violate(absl::StrCat("job ", gift.giver->id, " gives ", gift.worker->name,
                            " to ", gift.taker->id, " and keeps ", left));
     }

@@ -214,6 +214,18 @@ std::string Scenario::Dispatch(const Words& words) {
                                 words.Text("reason", "enough"),
                                 CallerOf(words)});
   }
+  if (verb == "priority" || verb == "suspend" || verb == "resume") {
+    ChangeRequested change{.request = ++last_request_,
+                           .job = name,
+                           .reason = words.Text("reason", ""),
+                           .caller = CallerOf(words)};
+    if (verb == "priority") {
+      change.priority = static_cast<int>(words.Number("to", 0));
+    } else {
+      change.is_suspended = verb == "suspend";
+    }
+    return Feed(std::move(change));
+  }
   if (verb == "cordon" || verb == "drain" || verb == "uncordon") {
     return Feed(CordonRequested{++last_request_, name,
                                 /*is_lifted=*/verb == "uncordon",
@@ -478,6 +490,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);
+  submit.priority = static_cast<int>(words.Number("priority", 0));
   submit.request_id = words.Text("request_id", "");
   submit.caller = CallerOf(words);
   submit.owner = submit.caller.name;
@@ -580,6 +593,9 @@ Situation Scenario::SituationOf(const EventBody& body) const {
   const State& state = core_.state();
   if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
     return SituationOfJob(state.LookUpJob(cancel->job).value_or(nullptr));
+  }
+  if (const auto* const change = std::get_if<ChangeRequested>(&body)) {
+    return SituationOfJob(state.LookUpJob(change->job).value_or(nullptr));
   }
   if (const auto* const cordon = std::get_if<CordonRequested>(&body)) {
     return SituationOfWorker(state, state.FindWorker(cordon->target));

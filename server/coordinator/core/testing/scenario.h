@@ -37,10 +37,12 @@
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
 //          [checkpoints=yes] [on_error=fail] [benchmark=yes] [commands=yes]
-//          [SHARDING]
+//          [priority=N] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T]
+//   priority JOB to=N [reason=T]
+//   suspend|resume JOB [reason=T]
 //   cordon|drain|uncordon WORKER|HOST [reason=T]
 //   change OBJECT [action=T]
 //       all of these, hello and join take user=NAME [role=R] [from=HOST]: the

@@ -168,7 +168,14 @@ std::vector<JournalRecord> MakeOneOfEach() {
                          /*drains=*/true,
                          "kernel update",
                          kTime,
-                         {.name = "alice", .roles = "", .address = ""}}};
+                         {.name = "alice", .roles = "", .address = ""}},
+          JobChangedRecord{"j-1",
+                           -7,
+                           true,
+                           "too warm",
+                           kTime,
+                           {.name = "alice", .roles = "", .address = ""}},
+          JobSuspendedRecord{"j-1", 40, true, kTime}};
 }
 
 }  // namespace

@@ -57,10 +57,10 @@ const PHASES = {
 };
 export const phase = (value) => PHASES[value] ?? "not heard";
 
-const JOB_TONES = { QUEUED: "wait", GATHERING: "wait", PREPARING: "busy", RUNNING: "good", HALTING: "warn", STOPPING: "warn",
+const JOB_TONES = { QUEUED: "wait", SUSPENDED: "wait", GATHERING: "wait", PREPARING: "busy", RUNNING: "good", HALTING: "warn", STOPPING: "warn",
   SUCCEEDED: "done", FAILED: "bad", CANCELLED: "done" };
-export function stateBadge(state) {
-  const name = state.replace("JOB_STATE_", "");
+export function stateBadge(job) {
+  const name = job.suspended && job.state === "JOB_STATE_QUEUED" ? "SUSPENDED" : job.state.replace("JOB_STATE_", "");
   return h("span", { class: `badge ${JOB_TONES[name] ?? ""}` }, name.toLowerCase());
 }
 

@@ -125,7 +125,7 @@ const sampleCard = (sample) => sample?.text && h("section", { class: "card" }, h
 
 export function jobView({ job, explain, curves_since }, view, setView) {
   return [
-    h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job.state)),
+    h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
     h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", job.start_time ? [", began ", time(job.start_time)] : "", ". ",
       h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events")),
     explanation(job, explain),

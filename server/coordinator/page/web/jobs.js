@@ -21,7 +21,7 @@ function runningText(job) {
 
 function jobCard(job, note) {
   return h("li", { id: `job-${job.id}` }, h("a", { class: "card job", href: `#/job/${encodeURIComponent(job.id)}` },
-    h("div", { class: "row" }, h("strong", {}, job.id), stateBadge(job.state)), !isWaiting(job) && progressBar(job.figures), h("div", { class: "quiet" }, note)));
+    h("div", { class: "row" }, h("strong", {}, job.id), stateBadge(job)), !isWaiting(job) && progressBar(job.figures), h("div", { class: "quiet" }, note)));
 }
 
 const section = (title, cards, none) => h("section", {}, h("h2", {}, title), cards.length ? h("ul", { class: "plain" }, cards) : h("p", { class: "quiet" }, none));

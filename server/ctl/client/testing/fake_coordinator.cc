@@ -91,6 +91,16 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status ChangeJob(grpc::ServerContext*,
+                         const v1::ChangeJobRequest* request,
+                         v1::ChangeJobResponse* response) override {
+    MutexLock lock(mutex);
+    if (request->has_priority()) job.set_priority(request->priority());
+    if (request->has_suspended()) job.set_suspended(request->suspended());
+    *response->mutable_job() = job;
+    return ToGrpcStatus(failure);
+  }
+
   grpc::Status ListEvents(grpc::ServerContext*,
                           const v1::ListEventsRequest* request,
                           v1::ListEventsResponse* response) override {

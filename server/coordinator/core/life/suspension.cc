@@ -1,0 +1,212 @@
+#include "server/coordinator/core/life/suspension.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/job_queue.h"
+#include "server/coordinator/core/placement/gifts.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// How long a job trains on whose checkpoint could not be written.
+constexpr absl::Duration kUnsavedTime = absl::Minutes(1);
+
+absl::Status NotSuspendable(const Job& job) {
+  const std::string why =
+      job.is_benchmark ? "it is a benchmark"
+      : job.runs_commands
+          ? "it runs commands, whose state nobody can keep"
+          : "it keeps no checkpoints (train.checkpoint), so its "
+            "steps would be lost";
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "job ", job.id, " cannot be suspended: ", why)),
+                    reason::kJobNotSuspendable);
+}
+
+absl::Status Refusal(const State& state, const ChangeRequested& change,
+                     const Job& job) {
+  if (absl::Status status = MayChange(change.caller, job); !status.ok()) {
+    return status;
+  }
+  if (change.priority.has_value()) {
+    if (absl::Status status = MayHavePriority(change.caller, *change.priority);
+        !status.ok()) {
+      return status;
+    }
+  }
+  if (IsEnded(job.state) || job.ending.has_value() ||
+      job.cancel_reason.has_value()) {
+    return AlreadyEnded(job);
+  }
+  if (change.is_suspended.value_or(false) && !IsSuspendable(job)) {
+    return NotSuspendable(job);
+  }
+  return state.journal_error.empty()
+             ? absl::OkStatus()
+             : JournalUnavailable(absl::StrCat("the change of job ", job.id),
+                                  state.journal_error);
+}
+
+// "by alice: too warm".
+std::string ByText(const JobChangedRecord& record) {
+  return absl::StrCat(record.caller.name.empty()
+                          ? ""
+                          : absl::StrCat(" by ", record.caller.name),
+                      record.reason.empty() ? "" : ": ", record.reason);
+}
+
+// A job that has no members yet returns to the queue, or takes its place there
+// anew.
+void ReturnToQueue(Turn& turn, Job& job) {
+  Account(job, turn.now);
+  job.state = v1::JOB_STATE_QUEUED;
+  job.gives_way.reset();
+  job.suspend_retry = MonotonicTime::InfiniteFuture();
+  job.is_reserving = false;
+  job.first_since.reset();
+  ForgetSuspicions(job);
+  ClearDeadlines(job);
+  turn.state.active_jobs.erase(job.number);
+  job.message = QueuedText(job);
+  turn.Touch(job);
+  turn.ScheduleSoon();
+}
+
+void OnSuspendedOrResumed(Turn& turn, Job& job) {
+  turn.Emit(v1::EVENT_SEVERITY_INFO,
+            job.is_suspended ? "job.suspending" : "job.unsuspended", job, "",
+            job.is_suspended ? absl::StrCat("is to be ", job.suspended_text)
+                             : "takes workers again");
+  const bool is_idle =
+      job.state == v1::JOB_STATE_QUEUED ||
+      (job.state == v1::JOB_STATE_GATHERING && job.members.empty());
+  if (is_idle) ReturnToQueue(turn, job);
+}
+
+}  // namespace
+
+void OnChangeJob(Turn& turn, const ChangeRequested& change) {
+  const absl::StatusOr<const Job*> found = turn.state.LookUpJob(change.job);
+  if (!found.ok()) {
+    turn.Reply(change.request, found.status(), "");
+    return;
+  }
+  const Job& job = **found;
+  if (absl::Status refusal = Refusal(turn.state, change, job); !refusal.ok()) {
+    turn.Reply(change.request, std::move(refusal), job.id);
+    return;
+  }
+  turn.Persist(JobChangedRecord{job.id, change.priority, change.is_suspended,
+                                change.reason, turn.time, change.caller},
+               {change.request});
+}
+
+void OnJobChanged(Turn& turn, const JobChangedRecord& record,
+                  const std::vector<RequestToken>& waiting) {
+  // Jobs that have ended meanwhile are forgotten in time.
+  if (Job* const job = turn.state.FindJob(record.job_id); job != nullptr) {
+    const int priority = job->priority;
+    const bool was_suspended = job->is_suspended;
+    ApplyChange(*job, record);
+    turn.Touch(*job);
+    if (job->priority != priority) {
+      turn.Emit(v1::EVENT_SEVERITY_INFO, "job.priority", *job, "",
+                absl::StrCat("has priority ", job->priority, " instead of ",
+                             priority, ByText(record)));
+    }
+    if (job->is_suspended != was_suspended && !IsEnded(job->state) &&
+        !job->ending.has_value()) {
+      OnSuspendedOrResumed(turn, *job);
+    }
+  }
+  for (const RequestToken request : waiting) {
+    turn.Reply(request, absl::OkStatus(), record.job_id);
+  }
+  turn.ScheduleSoon();
+  const auto audit = [&](std::string action, std::string detail) {
+    Audit(turn, {.caller = record.caller,
+                 .action = std::move(action),
+                 .object = record.job_id,
+                 .detail = std::move(detail)});
+  };
+  if (record.priority.has_value()) {
+    audit("priority",
+          absl::StrCat(*record.priority, record.reason.empty() ? "" : ": ",
+                       record.reason));
+  }
+  if (record.is_suspended.has_value()) {
+    audit(*record.is_suspended ? "suspend" : "resume", record.reason);
+  }
+}
+
+void ApplyChange(Job& job, const JobChangedRecord& record) {
+  job.priority = record.priority.value_or(job.priority);
+  if (!record.is_suspended.has_value()) return;
+  job.is_suspended = *record.is_suspended;
+  job.suspended_text =
+      job.is_suspended ? absl::StrCat("suspended", ByText(record)) : "";
+  if (job.state == v1::JOB_STATE_QUEUED) job.message = QueuedText(job);
+}
+
+bool IsEmptied(const Job& job) {
+  return job.gives_way.has_value() && AliveCount(job, v1::ROLE_WORKER) == 0 &&
+         AliveCount(job, v1::ROLE_PARAMETER_SERVER) == 0;
+}
+
+std::string QueuedText(const Job& job) {
+  if (job.is_suspended) return job.suspended_text;
+  return absl::StrCat(SuspendedText(job), "waits for the jobs before it");
+}
+
+std::string SuspendedText(const Job& job) {
+  if (job.saved_step < 0 || IsNew(job)) return "";
+  return absl::StrCat("suspended after step ", job.saved_step, "; ");
+}
+
+void Suspend(Turn& turn, Job& job) {
+  const bool is_saved = job.saved_step == job.best_step || job.best_step == 0;
+  const std::string step = job.best_step == 0 ? "before its first step"
+                           : is_saved
+                               ? absl::StrCat("after step ", job.best_step)
+                               : "without its last steps, which nobody held";
+  const std::string why = *job.gives_way;
+  NoteEnded(turn, job);
+  job.members.clear();
+  job.closing = Closing::kNone;
+  ReturnToQueue(turn, job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.suspended", job, "",
+            absl::StrCat(why, " ", step,
+                         job.is_suspended
+                             ? "; it goes on from there once it is resumed"
+                             : "; it goes on from there once there are "
+                               "workers for it"));
+  turn.Persist(JobSuspendedRecord{job.id, job.best_step, is_saved, turn.time});
+}
+
+void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
+  job.state = v1::JOB_STATE_QUEUED;
+  job.members.clear();
+  job.absent.clear();
+  job.best_step = record.step;
+  job.saved_step = record.is_saved ? record.step : -1;
+  if (record.is_saved) job.figures.set_checkpoint_step(record.step);
+  job.message = QueuedText(job);
+}
+
+void NoteUnsaved(Turn& turn, Job& job) {
+  job.suspend_retry = turn.now + kUnsavedTime;
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.not_suspended", job, "",
+            absl::StrCat("cannot be suspended now, and trains on, since ",
+                         WhyNotSaved(job, job.resume_step)));
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,52 @@
+// Suspension: a job gives all its workers back between two steps, and goes on later
+// from exactly that step, on any workers.
+//
+// Somebody asks for it (ChangeJob), or a job with a higher priority lacks workers
+// (gifts.h). Members are let go then (let_go.h), all of them: they pause, and as
+// nobody is to take over, write a checkpoint (hand_over.h), if their step is in none
+// yet. Once they are released, the job is queued again. A job that another has
+// suspended keeps its place there, and goes on as soon as there are workers; one that
+// somebody has suspended waits until it is resumed.
+//
+// A job is not suspended if it has made steps and keeps no checkpoints, or while a
+// checkpoint cannot be written; nor are benchmarks and jobs of commands.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_
+
+#include <string>
+#include <vector>
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Journals a change of a job's priority, or that it is to be suspended or resumed; it
+// is made, and the user gets an answer, once that is durable.
+void OnChangeJob(Turn& turn, const ChangeRequested& change);
+void OnJobChanged(Turn& turn, const JobChangedRecord& record,
+                  const std::vector<RequestToken>& waiting);
+void ApplyChange(Job& job, const JobChangedRecord& record);
+
+// Returns true if `job` gives way and has no members any more.
+[[nodiscard]] bool IsEmptied(const Job& job);
+
+// "suspended by alice: too warm", "suspended after step 40; waits for the jobs before
+// it": of a job that is queued.
+[[nodiscard]] std::string QueuedText(const Job& job);
+// "suspended after step 40; "; empty if it was not.
+[[nodiscard]] std::string SuspendedText(const Job& job);
+
+// Queues `job`, which is emptied, again.
+void Suspend(Turn& turn, Job& job);
+
+// As a journal tells of it.
+void ApplySuspension(Job& job, const JobSuspendedRecord& record);
+
+// Members of `job`, which gives way, were to write a checkpoint, and ended without
+// one: it trains on, and tries again later.
+void NoteUnsaved(Turn& turn, Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_

@@ -1,0 +1,60 @@
+#include "server/ctl/commands/change.h"
+
+#include <string>
+#include <vector>
+
+#include "common/status/exit_code.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/ctl/client/testing/fake_coordinator.h"
+#include "server/ctl/commands/testing/ctl_test.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ChangeTest : public ::testing::Test {
+ protected:
+  ChangeTest() {
+    v1::Job job;
+    job.set_id("mlp-1");
+    job.set_state(v1::JOB_STATE_QUEUED);
+    fake_.SetJob(job);
+  }
+
+  Outcome Run(std::vector<std::string> words) {
+    words.insert(words.begin(), {"--coordinator", fake_.address()});
+    return RunCtl(words);
+  }
+
+  FakeCoordinator fake_;
+};
+
+TEST_F(ChangeTest, PrioritiesMayBeNegative) {
+  const Outcome lower = Run({"priority", "mlp", "-5", "--reason=not urgent"});
+  EXPECT_EQ(lower.code, 0) << lower.error;
+  EXPECT_EQ(lower.out, "job mlp-1 is QUEUED\n");
+  const Outcome shown = Run({"job", "mlp", "-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(shown.out)["priority"], -5);
+  EXPECT_THAT(Run({"job", "mlp"}).out, HasSubstr("priority -5"));
+}
+
+TEST_F(ChangeTest, SuspendsAndResumes) {
+  EXPECT_EQ(Run({"suspend", "mlp"}).out, "job mlp-1 is SUSPENDED\n");
+  const Outcome resumed = Run({"resume", "mlp", "-o", "json"});
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+  EXPECT_EQ(nlohmann::json::parse(resumed.out)["suspended"], false);
+}
+
+TEST_F(ChangeTest, APriorityIsANumber) {
+  const Outcome wrong = Run({"priority", "mlp", "high"});
+  EXPECT_EQ(wrong.code, static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(wrong.error,
+              HasSubstr("PRIORITY must be a whole number, got \"high\""));
+  EXPECT_THAT(Run({"priority", "mlp"}).error, HasSubstr("PRIORITY"));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

@@ -1,0 +1,140 @@
+"""Priorities and suspension: a job that gives way goes on from exactly where it was, and ends as if it had been alone."""
+
+import json
+import signal
+import unittest
+
+from tests import report
+from tests.integration import jobs
+from tests.integration.cluster import Cluster, step_of, synthetic_job
+
+# Some seconds of training, so that another job finds it on its way.
+STEPS = 500
+MODEL = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": 256, "hidden_layers": 2}}
+
+
+def trained_job(cluster, name, priority=0, steps=STEPS):
+    text = jobs.train_job(MODEL, {"synthetic": {"samples": 16384}}, 2, name=name, steps=steps, global_batch=256,
+                          checkpoint={"directory": str(cluster.directory / name)})
+    return f"priority: {priority}\n{text}"
+
+
+class PriorityTest(unittest.TestCase):
+    def await_state(self, cluster, job_id, state):
+        return cluster.await_that(f"{job_id} {state}", lambda: cluster.job(job_id)["state"] == f"JOB_STATE_{state}")
+
+    def await_suspended(self, cluster, job_id):
+        return cluster.await_event(job_id, "job.suspended")[0]
+
+    def succeeded(self, cluster, *command):
+        result = cluster.ringctl(*command)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def losses(self, cluster, name):
+        """The loss of each step; that each was made once."""
+        entries = [json.loads(line) for line in open(cluster.directory / name / "metrics.jsonl", encoding="utf-8")]
+        steps = [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == "step"]
+        self.assertEqual([step for step, _ in steps], list(range(1, STEPS + 1)))
+        return [loss for _, loss in steps]
+
+    def assert_as_alone(self, cluster, name, job):
+        self.assertEqual(job["parameters_hash"], self.alone["parameters_hash"])
+        for loss, alone in zip(self.losses(cluster, name), self.losses(cluster, "alone")):
+            self.assertAlmostEqual(loss, alone, delta=1e-3)
+        self.assertEqual(cluster.events(job["id"], "job.rolled_back"), [])
+
+    def test_a_third_job_with_a_higher_priority_takes_what_it_needs(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=4)
+            cluster.await_workers(4)
+            self.alone = cluster.run_job(trained_job(cluster, "alone"))
+            first = cluster.submit(trained_job(cluster, "first"))
+            second = cluster.submit(trained_job(cluster, "second"))
+            for job_id in (first, second):
+                cluster.await_step(job_id, 5)
+            third = cluster.submit(trained_job(cluster, "third", priority=5))
+            suspended = self.await_suspended(cluster, second)
+            self.assertIn(f"gives way to job {third} (priority 5) after step ", suspended["message"])
+            explained = self.succeeded(cluster, "explain", second)
+            self.assertIn("needs at least 2 workers", explained)
+            self.assertEqual(cluster.job(second)["queue_position"], 1)
+            ended = {name: cluster.await_job(job_id, "SUCCEEDED")
+                     for name, job_id in (("first", first), ("second", second), ("third", third))}
+            for name, job in ended.items():
+                self.assert_as_alone(cluster, name, job)
+            # Only one of them had to give way, and nobody waited for longer than it had to.
+            self.assertEqual(cluster.events(first, "job.halting"), [])
+            resumed = cluster.events(second, "job.resumes")[0]["message"]
+            self.assertIn("no step is lost", resumed)
+            self.assertLess(ended["third"]["end_time"], ended["second"]["end_time"])
+
+    def test_a_suspended_job_goes_on_after_a_restart_of_the_coordinator(self):
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            self.alone = cluster.run_job(trained_job(cluster, "alone"))
+            job_id = cluster.submit(trained_job(cluster, "cold"))
+            cluster.await_step(job_id, 5)
+            self.succeeded(cluster, "suspend", job_id, "--reason=too warm")
+            self.await_suspended(cluster, job_id)
+            self.assertIn("SUSPENDED", self.succeeded(cluster, "job", job_id))
+            self.assertIn("suspended: too warm", self.succeeded(cluster, "explain", job_id))
+            # Its workers are for anybody.
+            cluster.run_job(synthetic_job("other", 10, 2, 2))
+            coordinator.signal(signal.SIGKILL)
+            coordinator.wait()
+            cluster.start_coordinator(listen=cluster.address)
+            cluster.await_workers(2)
+            self.assertEqual(cluster.job(job_id)["state"], "JOB_STATE_QUEUED")
+            self.succeeded(cluster, "resume", job_id)
+            self.assert_as_alone(cluster, "cold", cluster.await_job(job_id, "SUCCEEDED"))
+
+    def test_a_raised_priority_preempts_at_once_and_a_suspended_job_can_be_cancelled(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            low = cluster.submit(trained_job(cluster, "low", steps=1_000_000))
+            cluster.await_step(low, 5)
+            other = cluster.submit(synthetic_job("other", 1_000_000, 1, 2))
+            self.assertEqual(cluster.job(other)["state"], "JOB_STATE_QUEUED")
+            self.assertIn("priority 7", self.succeeded(cluster, "priority", other, "7")
+                          + self.succeeded(cluster, "job", other))
+            self.await_suspended(cluster, low)
+            cluster.await_step(other, 5)
+            # What it cannot keep it does not give: it writes no checkpoints.
+            refused = cluster.ringctl("suspend", other)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("keeps no checkpoints", refused.stderr)
+            self.assertEqual(cluster.job(low)["queue_position"], 1)
+            cluster.cancel(low)
+            step = step_of(cluster.job(other))
+            cluster.await_step(other, step + 5)
+            cluster.cancel(other)
+
+    def test_what_cannot_be_is_refused_in_a_line(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            job_id = cluster.submit(synthetic_job("job"))
+            for command, text in ((("priority", job_id, "1001"), "priority must be from -1000 to 1000, got 1001"),
+                                  (("priority", job_id, "high"), "must be a whole number"),
+                                  (("suspend", "nobody"), "no job has the id or name nobody")):
+                refused = cluster.ringctl(*command)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(text, refused.stderr)
+                self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
+            cluster.cancel(job_id)
+            ended = cluster.ringctl("resume", job_id)
+            self.assertIn("has already ended: CANCELLED", ended.stderr)
+            invalid = cluster.directory / "invalid.yaml"
+            invalid.write_text("priority: 5000\n" + synthetic_job("job"))
+            refused = cluster.ringctl("submit", str(invalid))
+            self.assertIn("priority", refused.stderr)
+            self.assertNotEqual(refused.returncode, 0)
+
+
+if __name__ == "__main__":
+    report.main()
