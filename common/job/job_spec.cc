@@ -239,6 +239,12 @@ std::string SerializeSpec(const v1::JobSpec& spec) {
   return bytes;
 }
 
+bool ResumesFromCheckpoint(const v1::JobSpec& spec) {
+  const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();
+  // Present in a job that has been checked, with its default.
+  return !checkpoint.directory().empty() && checkpoint.resume();
+}
+
 bool FailsOnWriteError(const v1::JobSpec& spec) {
   const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();
   return !checkpoint.directory().empty() &&

@@ -37,6 +37,10 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // serialize a map in any order.
 [[nodiscard]] std::string SerializeSpec(const v1::JobSpec& spec);
 
+// Returns true if the job goes on from the newest of its checkpoints if all its workers
+// are lost, or it is suspended.
+[[nodiscard]] bool ResumesFromCheckpoint(const v1::JobSpec& spec);
+
 // Returns true if a checkpoint that cannot be written ends the job.
 [[nodiscard]] bool FailsOnWriteError(const v1::JobSpec& spec);
 

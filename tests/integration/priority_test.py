@@ -108,7 +108,7 @@ class PriorityTest(unittest.TestCase):
             # What it cannot keep it does not give: it writes no checkpoints.
             refused = cluster.ringctl("suspend", other)
             self.assertEqual(refused.returncode, 2)
-            self.assertIn("keeps no checkpoints", refused.stderr)
+            self.assertIn("has no checkpoints to go on from", refused.stderr)
             self.assertEqual(cluster.job(low)["queue_position"], 1)
             cluster.cancel(low)
             step = step_of(cluster.job(other))

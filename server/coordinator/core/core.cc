@@ -135,13 +135,27 @@ void Dispatch(Turn& turn, const EventBody& body) {
   std::visit(WorkerVisitor{turn, *worker}, body);
 }
 
-// Schedules jobs and acts on deadlines until neither asks for the other.
+// As many looks at the pool are enough to settle who has what.
+constexpr int kMostLooks = 1000;
+
+// Schedules jobs and acts on deadlines until neither asks for the other. Should they
+// never stop, it is better to answer workers than to settle it.
 void CatchUp(Turn& turn) {
+  int looks = 0;
   do {
     if (turn.state.is_shutting_down) return;
-    while (turn.state.must_schedule) Schedule(turn);
+    for (; turn.state.must_schedule && looks < kMostLooks; ++looks) {
+      Schedule(turn);
+    }
     ActOnDeadlines(turn);
-  } while (turn.state.must_schedule);
+  } while (turn.state.must_schedule && looks < kMostLooks);
+  if (std::exchange(turn.state.must_schedule, false)) {
+    turn.Emit(v1::EVENT_SEVERITY_ERROR, "coordinator.indecisive", "",
+              absl::StrCat("which jobs get which workers is not settled after ",
+                           kMostLooks,
+                           " looks; this is a bug, please report "
+                           "it with a bundle"));
+  }
 }
 
 }  // namespace

@@ -261,10 +261,12 @@ TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
 }
 
 TEST(RetentionTest, OnceAJobHasEndedOnlyASuspensionOfItsLastMembersStays) {
-  const JobSuspendedRecord suspended = {"j-1", 10, true,
-                                        absl::FromUnixSeconds(1)};
+  const auto suspended = [](int64_t generation) {
+    return JobSuspendedRecord{"j-1", generation, 10, true,
+                              absl::FromUnixSeconds(1)};
+  };
   const std::vector<JournalRecord> records = {
-      Created(1), Formed(1, 0), suspended, Formed(2, 10), suspended};
+      Created(1), Formed(1, 0), suspended(1), Formed(2, 10), suspended(2)};
   EXPECT_THAT(Retained(records, 100), SizeIs(records.size()));
   std::vector<JournalRecord> ended = records;
   ended.push_back(Ended(1));

@@ -203,6 +203,7 @@ class Writer {
   void operator()(const JobSuspendedRecord& record) {
     v1::JobSuspended& suspended = *proto_.mutable_job_suspended();
     suspended.set_job_id(record.job_id);
+    suspended.set_generation(record.generation);
     suspended.set_step(record.step);
     suspended.set_saved(record.is_saved);
     *suspended.mutable_time() = ringmaster::ToProto(record.time);
@@ -227,9 +228,11 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.settle = ringmaster::FromProto(created.settle());
   record.total_steps = created.total_steps();
   record.keeps_checkpoints = created.keeps_checkpoints();
-  // No release has recorded it beside the spec.
-  if (v1::JobSpec spec; spec.ParseFromString(record.spec))
+  // No release has recorded these beside the spec.
+  if (v1::JobSpec spec; spec.ParseFromString(record.spec)) {
+    record.resumes = ResumesFromCheckpoint(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
+  }
   record.is_benchmark = created.is_benchmark();
   record.runs_commands = created.runs_commands();
   record.owner = created.owner();
@@ -369,8 +372,8 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
       return FromProto(proto.job_changed());
     case v1::JournalRecord::kJobSuspended: {
       const v1::JobSuspended& suspended = proto.job_suspended();
-      return JobSuspendedRecord{suspended.job_id(), suspended.step(),
-                                suspended.saved(),
+      return JobSuspendedRecord{suspended.job_id(), suspended.generation(),
+                                suspended.step(), suspended.saved(),
                                 ringmaster::FromProto(suspended.time())};
     }
     case v1::JournalRecord::kAudited:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -74,10 +75,13 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(
       PageStart(request.page_token(), std::numeric_limits<int64_t>::max()));
   v1::ListJobsResponse response;
   size_t bytes = 0;
+  const std::map<const Job*, int> positions = QueuePositions(state);
   auto it = state.jobs.lower_bound(before);
   while (it != state.jobs.begin()) {
     --it;
-    v1::Job job = JobProto(state, it->second);
+    const auto position = positions.find(&it->second);
+    v1::Job job = JobProto(state, it->second, MemberDetail::kAll,
+                           position == positions.end() ? 0 : position->second);
     bytes += job.ByteSizeLong();
     if (response.jobs_size() == size ||
         (bytes > kMaxPageBytes && response.jobs_size() > 0)) {

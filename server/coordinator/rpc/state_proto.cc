@@ -213,12 +213,7 @@ v1::Status StatusProto(const StatusSource& source) {
   for (const auto& [target, cordon] : state.cordons) {
     *proto.add_cordons() = CordonProto(cordon);
   }
-  // Behind those that are active.
-  std::map<const Job*, int> positions;
-  for (const Job* const job : Queue(state)) {
-    positions.emplace(job, static_cast<int>(positions.size()) +
-                               (state.active_jobs.empty() ? 0 : 1));
-  }
+  const std::map<const Job*, int> positions = QueuePositions(state);
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;

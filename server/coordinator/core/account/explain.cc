@@ -120,7 +120,8 @@ class Explainer {
     std::vector<std::string> before;
     int count = 0;
     for (const auto& [number, other] : state_.jobs) {
-      const bool is_before = state_.active_jobs.contains(number) ||
+      const bool is_before = (state_.active_jobs.contains(number) &&
+                              other.priority >= job_.priority) ||
                              (other.state == v1::JOB_STATE_QUEUED &&
                               !other.is_suspended && IsAhead(other, job_));
       if (!is_before || ++count > kMostJobsNamed) continue;
@@ -129,9 +130,11 @@ class Explainer {
                        other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
     }
     if (count > kMostJobsNamed) before.push_back("...");
-    result_.summary = absl::StrCat("waits behind ",
-                                   Counted(static_cast<size_t>(count), "job"),
-                                   ": ", absl::StrJoin(before, ", "));
+    result_.summary =
+        count == 0 ? job_.message
+                   : absl::StrCat("waits behind ",
+                                  Counted(static_cast<size_t>(count), "job"),
+                                  ": ", absl::StrJoin(before, ", "));
     ExplainLack();
   }
 

@@ -51,6 +51,7 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   if (is_due(&Job::gang_deadline)) turn.ScheduleSoon();
   if (is_due(&Job::suspend_retry)) {
     job.suspend_retry = MonotonicTime::InfiniteFuture();
+    job.has_closed = false;
     turn.ScheduleSoon();
   }
   if (is_due(&Job::rehearsal_deadline)) OnRehearsalDeadline(turn, job);

@@ -142,6 +142,7 @@ void RollBack(Turn& turn, Job& job) {
     member.step = 0;
     turn.state.FindWorker(member.identity.worker)->step = 0;
   }
+  job.promised_step = is_saved ? best : -1;
   if (is_saved) {
     turn.Emit(v1::EVENT_SEVERITY_INFO, "job.resumes", job, "",
               absl::StrCat("goes on from the checkpoint of step ", best,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,20 +54,19 @@ int LetGoCount(const State& state, const Job& job, v1::Role role) {
 
 // Returns how many members of that role count. A worker that leaves trains until
 // the pause; the place of one that is let go may be taken.
-int CountIn(const State& state, const Job& job, v1::Role role) {
+int CountIn(const State& state, const Job& job, v1::Role role, int let_go) {
   if (role != v1::ROLE_WORKER) return StayingCount(state, job, role);
-  return MemberCount(job, role) - LetGoCount(state, job, role);
+  return MemberCount(job, role) - let_go;
 }
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
   if (job.gives_way.has_value()) return 0;
-  int most = MostCount(job, role);
-  if (role == v1::ROLE_WORKER) {
-    // While others lack workers, nobody takes the place of one that is let go.
-    most = MostWorkers(state, job, LetGoCount(state, job, role));
-  }
-  return std::max(0, most - CountIn(state, job, role));
+  const int let_go = LetGoCount(state, job, role);
+  // While others lack workers, nobody takes the place of one that is let go.
+  const int most = role == v1::ROLE_WORKER ? MostWorkers(state, job, let_go)
+                                           : MostCount(job, role);
+  return std::max(0, most - CountIn(state, job, role, let_go));
 }
 
 // Returns the workers of `idle` that are to join in that role, as many as there is
@@ -89,6 +89,7 @@ struct Joiners {
 };
 
 Joiners JoinersOf(const State& state, const Job& job, v1::Role role) {
+  if (RoomIn(state, job, role) == 0) return {};
   const IdlePool idle(state, job, role);
   const std::vector<const Worker*> joining =
       Joining(state, job, role, idle, Hosts::kSound);
@@ -141,10 +142,11 @@ std::string JoinText(const State& state, const Job& job, v1::Role role) {
   if (names.empty()) return "";
   const int before = role == v1::ROLE_WORKER ? MemberCount(job, role)
                                              : StayingCount(state, job, role);
-  return absl::StrCat(NamesText(role, names),
-                      names.size() == 1 ? " joins: " : " join: ", before,
-                      " -> ", CountIn(state, job, role) + names.size(),
-                      role == v1::ROLE_WORKER ? " ranks" : " servers");
+  return absl::StrCat(
+      NamesText(role, names),
+      names.size() == 1 ? " joins: " : " join: ", before, " -> ",
+      CountIn(state, job, role, LetGoCount(state, job, role)) + names.size(),
+      role == v1::ROLE_WORKER ? " ranks" : " servers");
 }
 
 // Says which members leave, and which workers join.
@@ -189,9 +191,22 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
 void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value()) return;
   ArmGrowth(turn, job, gifts);
-  if (!IsPausing(job) && RoomIn(turn.state, job, v1::ROLE_WORKER) == 0) {
-    EndRehearsals(turn, job,
-                  absl::StrCat("job ", job.id, " takes no more workers now"));
+}
+
+void EndNeedlessRehearsals(Turn& turn) {
+  std::set<Job*> without_room;
+  for (const auto& [name, worker] : turn.state.workers) {
+    if (!worker.rehearsal.has_value()) continue;
+    Job* const job = turn.state.FindJob(worker.rehearsal->job_id);
+    if (job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
+        !job->ending.has_value() && !IsPausing(*job) &&
+        RoomIn(turn.state, *job, v1::ROLE_WORKER) == 0) {
+      without_room.insert(job);
+    }
+  }
+  for (Job* const job : without_room) {
+    EndRehearsals(turn, *job,
+                  absl::StrCat("job ", job->id, " takes no more workers now"));
   }
 }
 

@@ -25,6 +25,10 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 // The same, if `job` trains.
 void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 
+// Lets workers go that prepare to join a job which trains and has no room for them any
+// more.
+void EndNeedlessRehearsals(Turn& turn);
+
 // Asks the members to pause, unless this is not the time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);
 

@@ -145,6 +145,13 @@ bool HasLeavingHolder(const State& state, const Job& job) {
                      });
 }
 
+bool IsInCheckpoint(const Job& job, int64_t step) {
+  // Nothing is lost of a job that has made no step. Clocks may all stand at 0 of one
+  // that has.
+  return job.figures.checkpoint_step() == step &&
+         (step > 0 || job.best_step == 0);
+}
+
 bool CanSave(const State& state, const Job& job) {
   if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
     return false;
@@ -226,9 +233,7 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   plan.needed = NeededLeavers(state, job, held.copies);
   plan.why = WhyRelieved(job, held);
   if (plan.needed.empty()) return plan;
-  // 0: there is none.
-  const int64_t checkpoint = job.figures.checkpoint_step();
-  const bool is_saved = checkpoint > 0 && checkpoint == held.step;
+  const bool is_saved = IsInCheckpoint(job, held.step);
   const bool must_save = !is_saved && CanSave(state, job) &&
                          LatestSave(turn, job, plan.needed) <= turn.now;
   if (must_save) {
@@ -240,8 +245,10 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   } else if (is_saved) {
     plan.needed.clear();
     plan.is_saved = true;
-    plan.why = absl::StrCat("the checkpoint of step ", held.step,
-                            " is written, so no step is lost");
+    plan.why = held.step == 0
+                   ? std::string("no step was made, so none is lost")
+                   : absl::StrCat("the checkpoint of step ", held.step,
+                                  " is written, so no step is lost");
   } else if (CanSave(state, job)) {
     plan.way = LeaveWay::kSave;
   } else {

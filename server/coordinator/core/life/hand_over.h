@@ -42,6 +42,9 @@ namespace ringmaster::coordinator {
 // Returns true if a leaver of `job` may hold shards.
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
+// Returns true if the last checkpoint of `job` is of `step`, at which it is.
+[[nodiscard]] bool IsInCheckpoint(const Job& job, int64_t step);
+
 // Returns true if the members of `job` that are left can write a checkpoint of what
 // they hold, in a generation that makes no step.
 [[nodiscard]] bool CanSave(const State& state, const Job& job);

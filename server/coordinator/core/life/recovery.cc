@@ -205,7 +205,9 @@ struct FoldVisitor {
   absl::Status operator()(const JobSuspendedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
-    ApplySuspension(*job, record);
+    // One that was set aside while the journal failed may come after the next
+    // generation.
+    if (record.generation == job->generation) ApplySuspension(*job, record);
     return absl::OkStatus();
   }
 

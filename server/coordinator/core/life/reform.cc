@@ -495,7 +495,7 @@ void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
 // and could not.
 bool IsUnsaved(const Job& job) {
   return job.gives_way.has_value() && job.closing == Closing::kSave &&
-         job.has_closed && job.figures.checkpoint_step() != job.resume_step;
+         job.has_closed && !IsInCheckpoint(job, job.resume_step);
 }
 
 Formation NextGeneration(const Turn& turn, const Job& job,
@@ -544,7 +544,9 @@ void Reform(Turn& turn, Job& job) {
     point = FindResumePoint(job);
   }
   if (IsEmptied(job)) {
-    job.best_step = point.applied_step;
+    // Members that have loaded a checkpoint have not applied its step.
+    job.best_step =
+        std::max(point.applied_step, held.is_rollback ? 0 : held.step);
     Suspend(turn, job);
     return;
   }

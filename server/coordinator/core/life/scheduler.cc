@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +24,7 @@ namespace {
 std::vector<Job*> WaitingToBegin(State& state) {
   std::vector<Job*> waiting;
   for (auto& [number, job] : state.jobs) {
-    if (WaitsToBegin(job) && !job.is_suspended &&
-        !state.rebuildings.contains(job.id)) {
+    if (WaitsToBegin(job) && !state.rebuildings.contains(job.id)) {
       waiting.push_back(&job);
     }
   }
@@ -45,12 +45,21 @@ void BeginGathering(Turn& turn, Job& job) {
   TryGather(turn, job);
 }
 
-// Returns how many idle workers are left for a job that comes after all others.
-int UnclaimedCount(const State& state) {
+// Returns how many idle workers are left for a job of that priority that comes after
+// all others of it.
+int UnclaimedCount(const State& state, int priority) {
   Job last;
-  last.priority = std::numeric_limits<int>::min() + 1;
+  last.priority = priority;
   last.number = std::numeric_limits<int64_t>::max();
   return IdlePool(state, last).Count(Hosts::kAll);
+}
+
+// Says what `job` waits for, if it is queued.
+void Say(Turn& turn, Job& job, const std::string& what) {
+  std::string message = absl::StrCat(SuspendedText(job), "waits for ", what);
+  if (job.state != v1::JOB_STATE_QUEUED || job.message == message) return;
+  job.message = std::move(message);
+  turn.Touch(job);
 }
 
 // `job` is the first that lacks workers; the one before is so no longer.
@@ -79,13 +88,11 @@ void SetFirst(Turn& turn, Job* job) {
   // Jobs that have been looked at before may take more, or less, or give.
   if (KeptFor(state) != kept_for) turn.ScheduleSoon();
   if (job == nullptr) return;
-  std::string message = absl::StrCat(
-      SuspendedText(*job), "waits for ", job->min_workers, " workers",
-      AndServers(job->sharding.servers),
-      job->is_reserving ? ", which are kept for it as they become idle" : "");
-  if (job->state != v1::JOB_STATE_QUEUED || job->message == message) return;
-  job->message = std::move(message);
-  turn.Touch(*job);
+  Say(turn, *job,
+      absl::StrCat(
+          job->min_workers, " workers", AndServers(job->sharding.servers),
+          job->is_reserving ? ", which are kept for it as they become idle"
+                            : ""));
 }
 
 // Queued jobs begin in their order, as far as there are workers. Of a long queue
@@ -93,17 +100,17 @@ void SetFirst(Turn& turn, Job* job) {
 void AdvanceQueue(Turn& turn) {
   State& state = turn.state;
   Job* first = nullptr;
-  int unclaimed = UnclaimedCount(state);
-  for (Job* const job : WaitingToBegin(state)) {
-    // What others claim is no matter to one that comes before them.
+  std::map<int, int> unclaimed;  // by priority
+  const std::vector<Job*> waiting = WaitingToBegin(state);
+  for (Job* const job : waiting) {
     const bool has_claim =
-        job->is_reserving || job->state == v1::JOB_STATE_GATHERING ||
-        std::any_of(state.active_jobs.begin(), state.active_jobs.end(),
-                    [&](int64_t number) {
-                      return state.jobs.at(number).priority < job->priority;
-                    });
+        job->is_reserving || job->state == v1::JOB_STATE_GATHERING;
+    if (!unclaimed.contains(job->priority)) {
+      unclaimed[job->priority] = UnclaimedCount(state, job->priority);
+    }
     const bool may_begin =
-        (has_claim || job->min_workers <= unclaimed) && CanBegin(state, *job);
+        (has_claim || job->min_workers <= unclaimed.at(job->priority)) &&
+        CanBegin(state, *job);
     const bool is_first = first == nullptr &&
                           (!may_begin || job->is_reserving) &&
                           CouldBegin(state, *job);
@@ -111,11 +118,19 @@ void AdvanceQueue(Turn& turn) {
       first = job;
       SetFirst(turn, first);
     }
-    // With nobody before it, a job says itself what it waits for.
+    // With nobody before it, a job says itself what it waits for. One that has begun
+    // before would claim what it lacks, and hold up smaller ones.
     const bool begins = job->state == v1::JOB_STATE_QUEUED &&
-                        (may_begin || state.active_jobs.empty());
+                        (may_begin || (state.active_jobs.empty() &&
+                                       job == waiting.front() && IsNew(*job)));
     if (begins) BeginGathering(turn, *job);
-    if (begins || is_first) unclaimed = UnclaimedCount(state);
+    if (!IsNew(*job) && !may_begin && !CouldBegin(state, *job)) {
+      Say(turn, *job,
+          absl::StrCat(job->min_workers, " workers",
+                       AndServers(job->sharding.servers),
+                       ", more than there are"));
+    }
+    if (begins || is_first) unclaimed.clear();
   }
   if (first == nullptr) SetFirst(turn, nullptr);
 }
@@ -134,10 +149,12 @@ void Schedule(Turn& turn) {
   if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
   const std::vector<Gift> gifts = Gifts(turn.state);
   for (Job* const job : active) TryGrow(turn, *job, gifts);
+  EndNeedlessRehearsals(turn);
   NoteEmpty(turn);
 }
 
 int MostWorkers(const State& state, const Job& job, int unreplaced) {
+  if (job.min_workers == job.max_workers) return job.max_workers;
   // One of a lower priority lets this job have what it takes.
   const auto lacks_others = [&](int64_t number) {
     const Job& other = state.jobs.at(number);

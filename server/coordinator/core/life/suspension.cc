@@ -8,10 +8,12 @@
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
+#include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/placement/gifts.h"
 
 namespace ringmaster::coordinator {
@@ -25,8 +27,8 @@ absl::Status NotSuspendable(const Job& job) {
       job.is_benchmark ? "it is a benchmark"
       : job.runs_commands
           ? "it runs commands, whose state nobody can keep"
-          : "it keeps no checkpoints (train.checkpoint), so its "
-            "steps would be lost";
+          : "it has no checkpoints to go on from (train.checkpoint), "
+            "so its steps would be lost";
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
                         "job ", job.id, " cannot be suspended: ", why)),
                     reason::kJobNotSuspendable);
@@ -180,6 +182,8 @@ void Suspend(Turn& turn, Job& job) {
                                : "without its last steps, which nobody held";
   const std::string why = *job.gives_way;
   NoteEnded(turn, job);
+  DropAll(turn, job);
+  EndRehearsals(turn, job, absl::StrCat("job ", job.id, " ", why));
   job.members.clear();
   job.closing = Closing::kNone;
   ReturnToQueue(turn, job);
@@ -189,7 +193,8 @@ void Suspend(Turn& turn, Job& job) {
                              ? "; it goes on from there once it is resumed"
                              : "; it goes on from there once there are "
                                "workers for it"));
-  turn.Persist(JobSuspendedRecord{job.id, job.best_step, is_saved, turn.time});
+  turn.Persist(JobSuspendedRecord{job.id, job.generation, job.best_step,
+                                  is_saved, turn.time});
 }
 
 void ApplySuspension(Job& job, const JobSuspendedRecord& record) {

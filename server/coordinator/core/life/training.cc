@@ -64,6 +64,19 @@ bool IsTraining(const Job& job) {
          job.state == v1::JOB_STATE_STOPPING;
 }
 
+// A job that was to go on from a checkpoint has made an earlier step: nobody found it.
+void CheckPromise(Turn& turn, Job& job) {
+  if (job.best_step == job.promised_step) return;  // it is loaded
+  const int64_t promised = std::exchange(job.promised_step, -1);
+  if (job.best_step > promised) return;
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.rolled_back", job, "",
+            absl::StrCat("its members did not find the checkpoint of step ",
+                         promised, ", and have made step ", job.best_step,
+                         ": the directory has to be on storage that all "
+                         "workers see"),
+            /*verdict=*/nullptr, promised);
+}
+
 void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
               int64_t step) {
   NoteAppliedStep(job, worker, member, step);
@@ -82,6 +95,7 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
     job.progress.NoteRound(v1::PHASE_STEP);
   }
   NoteStep(turn, job);
+  CheckPromise(turn, job);
 }
 
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {

@@ -213,12 +213,18 @@ void Forget(const Gift& gift, std::vector<Giver>& givers) {
 }  // namespace
 
 bool IsSuspendable(const Job& job) {
+  const bool has_not_begun =
+      job.state == v1::JOB_STATE_QUEUED ||
+      (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
   return !job.is_benchmark && !job.runs_commands &&
-         (job.keeps_checkpoints || IsNew(job));
+         (job.resumes || has_not_begun);
 }
 
 bool CanGiveWay(const State& state, const Job& job) {
-  return IsSuspendable(job) &&
+  // Servers alone cannot write a checkpoint.
+  const int workers = AliveCount(job, v1::ROLE_WORKER);
+  const int servers = AliveCount(job, v1::ROLE_PARAMETER_SERVER);
+  return IsSuspendable(job) && (workers > 0 || servers == 0) &&
          job.suspend_retry == MonotonicTime::InfiniteFuture() &&
          std::all_of(job.members.begin(), job.members.end(),
                      [&](const Member& member) {
@@ -232,9 +238,18 @@ bool CanGiveWay(const State& state, const Job& job) {
 std::vector<Gift> Gifts(const State& state) {
   const std::vector<const Job*> takers = Takers(state);
   if (takers.empty()) return {};
+  int highest = takers.front()->priority;
+  for (const Job* const taker : takers) {
+    highest = std::max(highest, taker->priority);
+  }
   std::vector<Giver> givers;
   for (const int64_t number : state.active_jobs) {
-    givers.push_back(GiverOf(state, state.jobs.at(number)));
+    const Job& job = state.jobs.at(number);
+    // Most have nothing to give, and need no closer look.
+    if (job.is_suspended || job.priority < highest ||
+        AliveCount(job, v1::ROLE_WORKER) > job.min_workers) {
+      givers.push_back(GiverOf(state, job));
+    }
   }
   std::vector<Gift> gifts;
   // Idle workers that takers will have.

@@ -121,8 +121,8 @@ TEST_F(GiftsTest, AHigherPriorityGivesNothing) {
 }
 
 TEST_F(GiftsTest, ALowerPriorityGivesWayIfThereIsNotEnoughToSpare) {
-  AddTraining(1, 3, 2).keeps_checkpoints = true;
-  AddTraining(2, 3, 2).keeps_checkpoints = true;
+  AddTraining(1, 3, 2).resumes = true;
+  AddTraining(2, 3, 2).resumes = true;
   AddLacking(3, 3).priority = 1;
   // The later one goes; the other gives nothing then.
   EXPECT_THAT(Given(), ElementsAre("j2w2", "j2w1", "j2w0"));
@@ -133,8 +133,8 @@ TEST_F(GiftsTest, ALowerPriorityGivesWayIfThereIsNotEnoughToSpare) {
 }
 
 TEST_F(GiftsTest, AsFewAsPossibleGiveWay) {
-  AddTraining(1, 4, 4).keeps_checkpoints = true;
-  AddTraining(2, 1, 1).keeps_checkpoints = true;
+  AddTraining(1, 4, 4).resumes = true;
+  AddTraining(2, 1, 1).resumes = true;
   AddLacking(3, 4).priority = 1;
   EXPECT_THAT(Given(), ElementsAre("j1w3", "j1w2", "j1w1", "j1w0"));
 }
@@ -142,7 +142,7 @@ TEST_F(GiftsTest, AsFewAsPossibleGiveWay) {
 TEST_F(GiftsTest, WhoCouldNotGoOnLaterDoesNotGiveWay) {
   AddTraining(1, 2, 2);
   Job& job = AddTraining(2, 2, 2);
-  job.keeps_checkpoints = true;
+  job.resumes = true;
   AddLacking(3, 1).priority = 1;
   EXPECT_THAT(Given(), ElementsAre("j2w1"));
   state_.workers["j2w0"].protocol = kLeaveProtocol - 1;
@@ -153,7 +153,7 @@ TEST_F(GiftsTest, WhoCouldNotGoOnLaterDoesNotGiveWay) {
 }
 
 TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
-  AddTraining(1, 2, 2).keeps_checkpoints = true;
+  AddTraining(1, 2, 2).resumes = true;
   Job& taker = AddLacking(2, 3);
   taker.priority = 1;
   EXPECT_THAT(Given(), IsEmpty());
@@ -165,7 +165,7 @@ TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
 TEST_F(GiftsTest, WhatASuspendedJobHasIsForAnybody) {
   Job& job = AddTraining(1, 3, 2);
   job.priority = 5;
-  job.keeps_checkpoints = job.is_suspended = true;
+  job.resumes = job.is_suspended = true;
   AddLacking(2, 2);
   EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -43,7 +43,8 @@ std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
   };
   for (const int64_t number : state.active_jobs) add(state.jobs.at(number));
   if (const auto it = state.jobs.find(state.first_lacking);
-      it != state.jobs.end() && it->second.state == v1::JOB_STATE_QUEUED) {
+      it != state.jobs.end() && it->second.state == v1::JOB_STATE_QUEUED &&
+      WaitsToBegin(it->second)) {
     add(it->second);
   }
   std::sort(claimants.begin(), claimants.end(),
@@ -74,7 +75,7 @@ bool IsOfAnother(const Job& job, const Worker& worker) {
 bool WaitsToBegin(const Job& job) {
   const bool is_waiting = job.state == v1::JOB_STATE_QUEUED ||
                           (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
-  return is_waiting && !job.ending.has_value();
+  return is_waiting && !job.is_suspended && !job.ending.has_value();
 }
 
 const Job* KeptFor(const State& state) {
@@ -158,7 +159,7 @@ Hosts IdlePool::HostsFor(int needed) const {
 
 std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
   std::vector<const Worker*> idle;
-  std::map<std::string_view, uint64_t> first_join;
+  std::unordered_map<std::string_view, uint64_t> first_join;
   for (const auto& [name, worker] : state_.workers) {
     if (!Has(worker, hosts)) continue;
     idle.push_back(&worker);
@@ -166,11 +167,16 @@ std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
         first_join.emplace(worker.host_key, worker.join_order);
     if (!is_new) it->second = std::min(it->second, worker.join_order);
   }
-  std::sort(idle.begin(), idle.end(), [&](const Worker* a, const Worker* b) {
-    const uint64_t a_host = first_join.at(a->host_key);
-    const uint64_t b_host = first_join.at(b->host_key);
-    return a_host != b_host ? a_host < b_host : NaturalLess(a->name, b->name);
+  std::vector<std::pair<uint64_t, const Worker*>> by_host;
+  for (const Worker* const worker : idle) {
+    by_host.emplace_back(first_join.at(worker->host_key), worker);
+  }
+  std::sort(by_host.begin(), by_host.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first
+                              : NaturalLess(a.second->name, b.second->name);
   });
+  std::transform(by_host.begin(), by_host.end(), idle.begin(),
+                 [](const auto& entry) { return entry.second; });
   return idle;
 }
 

@@ -32,8 +32,8 @@ enum class Hosts { kReady, kSound, kAll };
 // `job`, or keeps the steps of another.
 [[nodiscard]] bool IsOfAnother(const Job& job, const Worker& worker);
 
-// Returns true if `job` has not been assigned anything yet, or waits to be resumed as
-// the coordinator knows it (rebuild.h).
+// Returns true if `job` has not been assigned anything yet, or waits to go on with other
+// members; and nobody has suspended it.
 [[nodiscard]] bool WaitsToBegin(const Job& job);
 
 // Returns the job for which idle workers are kept (Job::is_reserving), or null.

@@ -132,6 +132,8 @@ struct JobChangedRecord {
 // A job has no members any more, and goes on later.
 struct JobSuspendedRecord {
   std::string job_id;
+  // Its last.
+  int64_t generation = 0;
   // The last that was made; 0: none was.
   int64_t step = 0;
   // There is a checkpoint of it; else it is lost.

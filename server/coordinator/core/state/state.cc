@@ -209,13 +209,13 @@ Worker* State::FindSession(SessionId session) {
 }
 
 int State::QueuePosition(const Job& job) const {
-  const std::vector<const Job*> queue = Queue(*this);
-  const auto it = std::find(queue.begin(), queue.end(), &job);
-  if (it == queue.end()) return 0;
-  return static_cast<int>(it - queue.begin()) + (active_jobs.empty() ? 0 : 1);
+  if (job.state != v1::JOB_STATE_QUEUED) return 0;
+  const std::map<const Job*, int> positions = QueuePositions(*this);
+  const auto it = positions.find(&job);
+  return it == positions.end() ? 0 : it->second;
 }
 
-std::vector<const Job*> Queue(const State& state) {
+std::map<const Job*, int> QueuePositions(const State& state) {
   std::vector<const Job*> queue;
   for (const auto& [number, job] : state.jobs) {
     if (job.state == v1::JOB_STATE_QUEUED && !job.is_suspended) {
@@ -224,7 +224,10 @@ std::vector<const Job*> Queue(const State& state) {
   }
   std::sort(queue.begin(), queue.end(),
             [](const Job* a, const Job* b) { return IsAhead(*a, *b); });
-  return queue;
+  std::map<const Job*, int> positions;
+  int before = state.active_jobs.empty() ? 0 : 1;
+  for (const Job* const job : queue) positions.emplace(job, before++);
+  return positions;
 }
 
 }  // namespace ringmaster::coordinator

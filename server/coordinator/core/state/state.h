@@ -323,6 +323,8 @@ struct Job : JobTerms {
   // The step whose checkpoint let the last holders go; -1: none. If the job goes
   // back to it, nothing is lost.
   int64_t saved_step = -1;
+  // The step from which it was said to go on since; -1: that is so, or none was.
+  int64_t promised_step = -1;
   // How long the last checkpoint took to write; zero: not known.
   absl::Duration checkpoint_duration;
   // The generation begins anew because nobody holds the steps made before.
@@ -636,13 +638,13 @@ struct State {
   const Cordon* CordonOf(const Worker& worker) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
-  // Jobs before `job` in the queue, one that is active included; 0 if it is not
-  // queued, or suspended.
+  // The same of one; 0 if it is not in the queue.
   int QueuePosition(const Job& job) const;
 };
 
-// Returns the jobs of the queue in its order: those QUEUED, but for the suspended.
-[[nodiscard]] std::vector<const Job*> Queue(const State& state);
+// Returns how many jobs are before each job of the queue, one that is active included.
+// Those QUEUED are in it, but for the suspended.
+[[nodiscard]] std::map<const Job*, int> QueuePositions(const State& state);
 
 // Returns true if all jobs leave that host out, or an active one does.
 [[nodiscard]] bool IsInForce(const State& state,

@@ -87,6 +87,8 @@ struct JobTerms {
   int64_t total_steps = 0;
   // Its last step is to be in a checkpoint before it is done.
   bool keeps_checkpoints = false;
+  // If it begins anew, it goes on from the newest of them.
+  bool resumes = false;
   // A checkpoint that cannot be written ends it.
   bool fails_on_write_error = false;
   // It measures its workers, so none of them can be replaced.

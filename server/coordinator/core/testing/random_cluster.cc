@@ -161,7 +161,7 @@ void RandomCluster::AskForSomething() {
     submit.settle = absl::Milliseconds(Pick(1000));
     submit.total_steps = 1 + Pick(12);
     submit.sharding = DrawSharding(submit.max_workers);
-    submit.keeps_checkpoints = Chance(50);
+    submit.keeps_checkpoints = submit.resumes = Chance(50);
     submit.priority = Pick(3) - 1;
     submits_.insert(request);
     Count("submit");
@@ -353,6 +353,8 @@ void RandomCluster::Perform(const Action& action) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
     if (emit->event.type() == "pool.drained") Count("drained");
     if (emit->event.type() == "job.suspended") Count("suspended");
+    if (emit->event.type() == "coordinator.indecisive")
+      Violate(emit->event.message());
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {

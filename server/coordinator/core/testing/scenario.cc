@@ -487,7 +487,8 @@ std::string Scenario::Submit(const Words& words) {
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";
   submit.runs_commands = words.Text("commands", "no") == "yes";
-  submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
+  submit.keeps_checkpoints = words.Text("checkpoints", "no") != "no";
+  submit.resumes = words.Text("checkpoints", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);
   submit.priority = static_cast<int>(words.Number("priority", 0));

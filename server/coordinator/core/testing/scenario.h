@@ -36,7 +36,7 @@
 //                                     message that cannot be
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
-//          [checkpoints=yes] [on_error=fail] [benchmark=yes] [commands=yes]
+//          [checkpoints=yes|unread] [on_error=fail] [benchmark=yes] [commands=yes]
 //          [priority=N] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]

@@ -175,7 +175,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
                            "too warm",
                            kTime,
                            {.name = "alice", .roles = "", .address = ""}},
-          JobSuspendedRecord{"j-1", 40, true, kTime}};
+          JobSuspendedRecord{"j-1", 7, 40, true, kTime}};
 }
 
 }  // namespace
