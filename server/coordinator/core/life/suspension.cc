@@ -24,9 +24,10 @@ constexpr absl::Duration kUnsavedTime = absl::Minutes(1);
 
 absl::Status NotSuspendable(const Job& job) {
   const std::string why =
-      job.is_benchmark ? "it is a benchmark"
-      : job.runs_commands
-          ? "it runs commands, whose state nobody can keep"
+      job.is_benchmark    ? "it is a benchmark"
+      : job.runs_commands ? "it runs commands, whose state nobody can keep"
+      : IsSuspendable(job)
+          ? "a member is of a release that cannot write a checkpoint for that"
           : "it has no checkpoints to go on from (train.checkpoint), "
             "so its steps would be lost";
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
@@ -49,7 +50,8 @@ absl::Status Refusal(const State& state, const ChangeRequested& change,
       job.cancel_reason.has_value()) {
     return AlreadyEnded(job);
   }
-  if (change.is_suspended.value_or(false) && !IsSuspendable(job)) {
+  if (change.is_suspended.value_or(false) &&
+      (!IsSuspendable(job) || !KnowHowToLeave(state, job))) {
     return NotSuspendable(job);
   }
   return state.journal_error.empty()

@@ -226,13 +226,16 @@ bool CanGiveWay(const State& state, const Job& job) {
   const int servers = AliveCount(job, v1::ROLE_PARAMETER_SERVER);
   return IsSuspendable(job) && (workers > 0 || servers == 0) &&
          job.suspend_retry == MonotonicTime::InfiniteFuture() &&
-         std::all_of(job.members.begin(), job.members.end(),
-                     [&](const Member& member) {
-                       const Worker* const worker =
-                           state.FindWorker(member.identity.worker);
-                       return member.is_lost || worker == nullptr ||
-                              worker->protocol >= kLeaveProtocol;
-                     });
+         KnowHowToLeave(state, job);
+}
+
+bool KnowHowToLeave(const State& state, const Job& job) {
+  return std::all_of(
+      job.members.begin(), job.members.end(), [&](const Member& member) {
+        const Worker* const worker = state.FindWorker(member.identity.worker);
+        return member.is_lost || worker == nullptr ||
+               worker->protocol >= kLeaveProtocol;
+      });
 }
 
 std::vector<Gift> Gifts(const State& state) {

@@ -42,6 +42,10 @@ struct Gift {
 // begun.
 [[nodiscard]] bool IsSuspendable(const Job& job);
 
+// Returns true if all members of `job` are of releases that can write a checkpoint as
+// they leave.
+[[nodiscard]] bool KnowHowToLeave(const State& state, const Job& job);
+
 // Returns true if `job` can be suspended now: its members can write a checkpoint, and
 // did not fail to do so lately.
 [[nodiscard]] bool CanGiveWay(const State& state, const Job& job);
