@@ -46,14 +46,10 @@ void OnShutdown(Turn& turn) {
   turn.state.sessions.clear();
   // Those that wait for a deferred record were answered when it was.
   for (const auto& [token, pending] : turn.outbox.in_flight) {
-    for (RequestToken request : pending.waiting) {
-      turn.Reply(request, ShuttingDown(), "");
-    }
+    turn.Reply(pending.waiting, ShuttingDown(), "");
   }
   for (auto& [number, job] : turn.state.jobs) {
-    for (RequestToken request : std::exchange(job.waiting_cancels, {})) {
-      turn.Reply(request, ShuttingDown(), job.id);
-    }
+    turn.Reply(std::exchange(job.waiting_cancels, {}), ShuttingDown(), job.id);
   }
 }
 

@@ -1,5 +1,4 @@
-#include "server/ctl/commands/change.h"
-
+// `ringctl priority`, `suspend` and `resume`.
 #include <string>
 #include <vector>
 

@@ -26,7 +26,6 @@
 #include "server/ctl/commands/audit.h"
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/bundle.h"
-#include "server/ctl/commands/change.h"
 #include "server/ctl/commands/checkpoint.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
@@ -61,6 +60,8 @@ struct CommandLine {
   CredentialsOptions credentials;
   std::string job;
   std::string reason = "requested with ringctl";
+  std::string change_reason;
+  std::string priority;
   SubmitOptions submit;
   TraceOptions trace;
   LocalOptions local;
@@ -70,7 +71,6 @@ struct CommandLine {
   StateCommandOptions state;
   PkiOptions pki;
   AuditOptions audit;
-  ChangeOptions change;
   CordonOptions cordon;
   EventsOptions events;
   LogsOptions logs;
@@ -228,7 +228,24 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   cancel.Add(
       {.name = "reason", .unit = "TEXT", .help = "Shown in the job's events."},
       &line.reason);
-  AddChangeCommands(flags, line.change);
+  const auto add_change = [&](const char* name,
+                              const char* summary) -> FlagSet& {
+    FlagSet& command = add(name, summary, true);
+    command.Add({.name = "reason",
+                 .unit = "TEXT",
+                 .help = "Shown in the job's events."},
+                &line.change_reason);
+    return command;
+  };
+  add_change("priority",
+             "Let a job come before those with a lower priority, or after "
+             "those with a higher one.")
+      .AddArgument("PRIORITY", "A number from -1000 to 1000.",
+                   /*is_required=*/true, &line.priority);
+  add_change("suspend",
+             "Let a job give its workers back and wait, without losing a step, "
+             "until it is resumed.");
+  add_change("resume", "Let a job that was suspended go on.");
   FlagSet& trace = add("trace",
                        "What each rank did when, as Chrome-trace JSON for "
                        "https://ui.perfetto.dev.",
@@ -312,7 +329,12 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "logs") return RunLogs(context, line.logs);
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
-  if (IsChange(command)) return RunChange(context, command, line.change);
+  if (command == "priority")
+    return RunPriority(context, line.job, line.priority, line.change_reason);
+  if (command == "suspend" || command == "resume") {
+    return RunSuspend(context, line.job, command == "suspend",
+                      line.change_reason);
+  }
   if (command == "submit") return RunSubmit(context, line.submit);
   if (command == "cordon" || command == "drain" || command == "uncordon")
     return RunCordon(context, command, line.cordon);

@@ -2,9 +2,11 @@
 
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/version.h"
 #include "common/status/status_macros.h"
+#include "common/text/quoted.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
@@ -30,6 +32,12 @@ int Answer(const CommandContext& context,
     WriteLines(context.console, lines);
   }
   return kSuccess;
+}
+
+absl::StatusOr<int> Change(const CommandContext& context,
+                           const v1::ChangeJobRequest& request) {
+  ASSIGN_OR_RETURN(const v1::Job changed, context.client.ChangeJob(request));
+  return Answer(context, changed, {StateLine(changed)});
 }
 
 }  // namespace
@@ -69,6 +77,32 @@ absl::StatusOr<int> RunCancel(const CommandContext& context,
   ASSIGN_OR_RETURN(const v1::Job cancelled,
                    context.client.CancelJob(job, reason));
   return Answer(context, cancelled, {StateLine(cancelled)});
+}
+
+absl::StatusOr<int> RunPriority(const CommandContext& context,
+                                const std::string& job,
+                                const std::string& priority,
+                                const std::string& reason) {
+  int32_t number = 0;
+  if (!absl::SimpleAtoi(priority, &number)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PRIORITY must be a whole number, got ", Quoted(priority)));
+  }
+  v1::ChangeJobRequest request;
+  request.set_job(job);
+  request.set_priority(number);
+  request.set_reason(reason);
+  return Change(context, request);
+}
+
+absl::StatusOr<int> RunSuspend(const CommandContext& context,
+                               const std::string& job, bool is_suspended,
+                               const std::string& reason) {
+  v1::ChangeJobRequest request;
+  request.set_job(job);
+  request.set_suspended(is_suspended);
+  request.set_reason(reason);
+  return Change(context, request);
 }
 
 absl::StatusOr<int> RunVersion(const CommandContext& context) {

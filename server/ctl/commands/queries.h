@@ -21,6 +21,17 @@ namespace ringmaster::ctl {
 [[nodiscard]] absl::StatusOr<int> RunCancel(const CommandContext& context,
                                             const std::string& job,
                                             const std::string& reason);
+// `priority` is a number in words.
+//   INVALID_ARGUMENT  it is none
+[[nodiscard]] absl::StatusOr<int> RunPriority(const CommandContext& context,
+                                              const std::string& job,
+                                              const std::string& priority,
+                                              const std::string& reason);
+// Suspends the job, or resumes it.
+[[nodiscard]] absl::StatusOr<int> RunSuspend(const CommandContext& context,
+                                             const std::string& job,
+                                             bool is_suspended,
+                                             const std::string& reason);
 // Versions of this program and of the coordinator; the first is printed even
 // if there is no second.
 [[nodiscard]] absl::StatusOr<int> RunVersion(const CommandContext& context);

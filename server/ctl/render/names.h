@@ -15,7 +15,7 @@ namespace ringmaster::ctl {
 // "RUNNING", "STEP", ...: the value's name without the enumeration's; its
 // number where this program does not know it.
 [[nodiscard]] std::string NameOf(v1::JobState state);
-// Of a job's state, or "SUSPENDED".
+// The name of the job's state, or "SUSPENDED".
 [[nodiscard]] std::string StateName(const v1::Job& job);
 [[nodiscard]] std::string NameOf(v1::WorkerState state);
 [[nodiscard]] std::string NameOf(v1::Phase phase);

@@ -1,7 +1,6 @@
 #include "tests/bench/scheduler/month_core.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <queue>
@@ -52,6 +51,8 @@ struct FakeJob {
   int world_size = 0;
   bool makes_no_step = false;
   bool is_training = false;
+  bool has_begun = false;
+  int64_t saved = 0;    // the step of its last checkpoint
   double progress = 0;  // steps
   MonotonicTime since;
 };
@@ -71,7 +72,7 @@ class Month {
         policy_(policy),
         core_(ConfigFor(policy), 1),
         jobs_(jobs.size()) {
-    result_.completion.resize(jobs.size());
+    result_.completion.resize(jobs.size(), absl::InfiniteDuration());
   }
 
   MonthResult Run() {
@@ -80,7 +81,7 @@ class Month {
       Add(trace_[job].submitted, Kind::kSubmit, job);
     }
     Add(kBeatInterval, Kind::kBeat);
-    while (ended_ < trace_.size()) {
+    while (ended_ < trace_.size() && now_ - kBegin < 12 * options_.time) {
       const MonotonicTime deadline = core_.NextDeadline();
       if (deadline < due_.top().time) {
         now_ = std::max(now_, deadline);
@@ -221,6 +222,7 @@ class Month {
 
   void FinishSaving(FakeJob& job) {
     const auto step = static_cast<int64_t>(job.progress);
+    job.saved = step;
     for (const SessionId session : job.members) {
       NoticeReceived notice{.session = session, .notice = {}};
       notice.notice.set_generation(job.generation);
@@ -271,8 +273,7 @@ class Month {
       job.is_training = false;
       job.makes_no_step = assignment.makes_no_step;
       job.world_size = assignment.world_size;
-      // All steps are in memory or, after a suspension, in a checkpoint of it.
-      job.progress = std::floor(job.progress);
+      Resume(index, assignment);
     }
     job.members.push_back(assignment.session);
     workers_[assignment.session] = {assignment.generation, index, true};
@@ -280,6 +281,25 @@ class Month {
                                          .generation = assignment.generation,
                                          .summary = {}});
   }
+  // The members of a new generation go on from the step that the core says; from the
+  // beginning they find their last checkpoint.
+  void Resume(size_t index, const SendAssignment& assignment) {
+    FakeJob& job = jobs_[index];
+    const int64_t from =
+        assignment.resume_step > 0 ? assignment.resume_step : job.saved;
+    const auto made = static_cast<double>(static_cast<int64_t>(job.progress));
+    result_.lost +=
+        absl::Seconds((made - static_cast<double>(from)) * trace_[index].size);
+    job.progress = static_cast<double>(from);
+    if (job.has_begun || job.makes_no_step) {
+      const absl::Duration still =
+          policy_.pause +
+          (job.makes_no_step ? policy_.checkpoint : absl::ZeroDuration());
+      result_.lost += still * job.world_size;
+    }
+    job.has_begun = true;
+  }
+
   void Perform(const SendStart& start) {
     FakeJob& job = jobs_[workers_[start.session].job];
     if (++job.started == 1) {

@@ -1,4 +1,4 @@
-// What schedulers do that cannot resize a job, nor stop it without losing steps.
+// Schedulers that cannot resize a job, nor stop it without losing steps.
 #ifndef RINGMASTER_TESTS_BENCH_SCHEDULER_MONTH_PEERS_H_
 #define RINGMASTER_TESTS_BENCH_SCHEDULER_MONTH_PEERS_H_
 

@@ -46,11 +46,12 @@ struct TraceJob {
   return std::pow(static_cast<double>(workers) / size, 0.9);
 }
 
-// What became of the jobs under one policy.
+// The fate of the jobs under one policy.
 struct MonthResult {
-  // By job: from its submission to its end.
+  // By job: from its submission to its end; infinite if it has not ended in a year.
   std::vector<absl::Duration> completion;
-  // Work that was done twice, or in vain: workers' time.
+  // Workers' time for steps that are made twice, and in which a job stands still to
+  // change its workers or to begin again.
   absl::Duration lost;
   // How often a job was stopped and went on later, or changed its size.
   int64_t preemptions = 0;

@@ -119,9 +119,7 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
     if (record.is_lifted || !IsOf(record.target, worker)) continue;
     if (worker.rehearsal.has_value()) EndRehearsal(turn, worker, text);
   }
-  for (const RequestToken request : waiting) {
-    turn.Reply(request, absl::OkStatus(), "");
-  }
+  turn.Reply(waiting, absl::OkStatus(), "");
   turn.ScheduleSoon();
   Audit(turn, {.caller = record.caller,
                .action = std::string(ActionOf(record)),

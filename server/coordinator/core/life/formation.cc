@@ -33,12 +33,6 @@
 namespace ringmaster::coordinator {
 namespace {
 
-void SetMessage(Turn& turn, Job& job, std::string message) {
-  if (job.message == message) return;
-  job.message = std::move(message);
-  turn.Touch(job);
-}
-
 std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
   if (idle_count < job.min_workers) {
     return absl::StrCat("waits for workers: ", idle_count, " of at least ",
@@ -312,6 +306,12 @@ void OnPreparedDifferently(Turn& turn, Job& job) {
 }
 
 }  // namespace
+
+void SetMessage(Turn& turn, Job& job, std::string message) {
+  if (job.message == message) return;
+  job.message = std::move(message);
+  turn.Touch(job);
+}
 
 bool IsForming(const Job& job) {
   return job.state == v1::JOB_STATE_PREPARING && !job.is_assigned;

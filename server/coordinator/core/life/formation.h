@@ -16,6 +16,9 @@
 
 namespace ringmaster::coordinator {
 
+// Says why `job` is in its state, unless it says so already.
+void SetMessage(Turn& turn, Job& job, std::string message);
+
 [[nodiscard]] bool IsForming(const Job& job);
 
 // Forms the next generation of `job`, which is GATHERING, if there are workers.

@@ -188,11 +188,6 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
       std::max(last + turn.config.join_settle, job.growth_not_before);
 }
 
-void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
-  if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value()) return;
-  ArmGrowth(turn, job, gifts);
-}
-
 void EndNeedlessRehearsals(Turn& turn) {
   std::set<Job*> without_room;
   for (const auto& [name, worker] : turn.state.workers) {

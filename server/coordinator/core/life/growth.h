@@ -22,9 +22,6 @@ namespace ringmaster::coordinator {
 // changed. `gifts` are those of the state as it is (let_go.h).
 void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 
-// The same, if `job` trains.
-void TryGrow(Turn& turn, Job& job, const std::vector<Gift>& gifts);
-
 // Lets workers go that prepare to join a job which trains and has no room for them any
 // more.
 void EndNeedlessRehearsals(Turn& turn);

@@ -98,12 +98,9 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   ReleaseMembers(turn, *job);
   DropAll(turn, *job);
   EndRehearsals(turn, *job, absl::StrCat("job ", job->id, " has ended"));
-  for (RequestToken request : waiting) {
-    turn.Reply(request, CancelAnswer(*job), job->id);
-  }
-  for (RequestToken request : std::exchange(job->waiting_cancels, {})) {
-    turn.Reply(request, CancelAnswer(*job), job->id);
-  }
+  turn.Reply(waiting, CancelAnswer(*job), job->id);
+  turn.Reply(std::exchange(job->waiting_cancels, {}), CancelAnswer(*job),
+             job->id);
   turn.Emit(job->state == v1::JOB_STATE_FAILED ? v1::EVENT_SEVERITY_ERROR
                                                : v1::EVENT_SEVERITY_INFO,
             EventTypeOf(job->state), *job, "", job->message,
@@ -116,9 +113,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
 void OnEndNotDurable(Turn& turn, Job& job) {
   const absl::Status status = JournalUnavailable(
       absl::StrCat("the end of job ", job.id), turn.state.journal_error);
-  for (RequestToken request : std::exchange(job.waiting_cancels, {})) {
-    turn.Reply(request, status, job.id);
-  }
+  turn.Reply(std::exchange(job.waiting_cancels, {}), status, job.id);
 }
 
 void ReturnToPool(Turn& turn, Worker& worker) {

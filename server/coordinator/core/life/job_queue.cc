@@ -260,9 +260,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
           job.runs_commands ? std::string("a command")
                             : absl::StrCat(job.total_steps, " steps"),
           job.priority == 0 ? "" : absl::StrCat(", priority ", job.priority)));
-  for (RequestToken request : waiting) {
-    turn.Reply(request, absl::OkStatus(), record.id);
-  }
+  turn.Reply(waiting, absl::OkStatus(), record.id);
   turn.ScheduleSoon();
   Audit(turn, {.caller = record.caller,
                .action = "submit",

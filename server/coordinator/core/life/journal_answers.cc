@@ -36,9 +36,7 @@ struct DurableVisitor {
     if (!OnRebuiltDurable(turn, record)) OnGenerationDurable(turn, record);
   }
   void operator()(const CancelRequestedRecord& record) {
-    for (RequestToken request : waiting) {
-      turn.Reply(request, absl::OkStatus(), record.job_id);
-    }
+    turn.Reply(waiting, absl::OkStatus(), record.job_id);
   }
   void operator()(const VerdictReachedRecord&) {}
   void operator()(const HostQuarantinedRecord&) {}
@@ -82,11 +80,9 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
   NoteFailure(turn, failed.why);
   const bool is_creation =
       std::holds_alternative<JobCreatedRecord>(pending->record);
-  for (RequestToken request : std::exchange(pending->waiting, {})) {
-    turn.Reply(request,
-               JournalUnavailable(Describe(pending->record), failed.why),
-               is_creation ? "" : JobIdOf(pending->record));
-  }
+  turn.Reply(std::exchange(pending->waiting, {}),
+             JournalUnavailable(Describe(pending->record), failed.why),
+             is_creation ? "" : JobIdOf(pending->record));
   if (OnRebuiltNotDurable(turn, pending->record)) return;
   // The job never was, nor was the cordon or the change.
   if (is_creation || std::holds_alternative<CordonedRecord>(pending->record) ||

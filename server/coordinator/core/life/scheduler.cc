@@ -54,12 +54,12 @@ int UnclaimedCount(const State& state, int priority) {
   return IdlePool(state, last).Count(Hosts::kAll);
 }
 
-// Says what `job` waits for, if it is queued.
-void Say(Turn& turn, Job& job, const std::string& what) {
-  std::string message = absl::StrCat(SuspendedText(job), "waits for ", what);
-  if (job.state != v1::JOB_STATE_QUEUED || job.message == message) return;
-  job.message = std::move(message);
-  turn.Touch(job);
+// Says what `job` waits for, if it is queued: its fewest members, `which`.
+void SayLack(Turn& turn, Job& job, const char* which) {
+  if (job.state != v1::JOB_STATE_QUEUED) return;
+  SetMessage(turn, job,
+             absl::StrCat(SuspendedText(job), "waits for ", job.min_workers,
+                          " workers", AndServers(job.sharding.servers), which));
 }
 
 // `job` is the first that lacks workers; the one before is so no longer.
@@ -88,11 +88,9 @@ void SetFirst(Turn& turn, Job* job) {
   // Jobs that have been looked at before may take more, or less, or give.
   if (KeptFor(state) != kept_for) turn.ScheduleSoon();
   if (job == nullptr) return;
-  Say(turn, *job,
-      absl::StrCat(
-          job->min_workers, " workers", AndServers(job->sharding.servers),
-          job->is_reserving ? ", which are kept for it as they become idle"
-                            : ""));
+  SayLack(
+      turn, *job,
+      job->is_reserving ? ", which are kept for it as they become idle" : "");
 }
 
 // Queued jobs begin in their order, as far as there are workers. Of a long queue
@@ -111,9 +109,11 @@ void AdvanceQueue(Turn& turn) {
     const bool may_begin =
         (has_claim || job->min_workers <= unclaimed.at(job->priority)) &&
         CanBegin(state, *job);
-    const bool is_first = first == nullptr &&
-                          (!may_begin || job->is_reserving) &&
-                          CouldBegin(state, *job);
+    // Only of a few it matters whether the pool is large enough.
+    const bool could_begin = (!may_begin || job->is_reserving) &&
+                             (first == nullptr || !IsNew(*job)) &&
+                             CouldBegin(state, *job);
+    const bool is_first = first == nullptr && could_begin;
     if (is_first) {
       first = job;
       SetFirst(turn, first);
@@ -124,11 +124,8 @@ void AdvanceQueue(Turn& turn) {
                         (may_begin || (state.active_jobs.empty() &&
                                        job == waiting.front() && IsNew(*job)));
     if (begins) BeginGathering(turn, *job);
-    if (!IsNew(*job) && !may_begin && !CouldBegin(state, *job)) {
-      Say(turn, *job,
-          absl::StrCat(job->min_workers, " workers",
-                       AndServers(job->sharding.servers),
-                       ", more than there are"));
+    if (!IsNew(*job) && !may_begin && !could_begin) {
+      SayLack(turn, *job, ", more than there are");
     }
     if (begins || is_first) unclaimed.clear();
   }
@@ -148,7 +145,7 @@ void Schedule(Turn& turn) {
   }
   if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
   const std::vector<Gift> gifts = Gifts(turn.state);
-  for (Job* const job : active) TryGrow(turn, *job, gifts);
+  for (Job* const job : active) ArmGrowth(turn, *job, gifts);
   EndNeedlessRehearsals(turn);
   NoteEmpty(turn);
 }

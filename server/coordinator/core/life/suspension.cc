@@ -132,9 +132,7 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
       OnSuspendedOrResumed(turn, *job);
     }
   }
-  for (const RequestToken request : waiting) {
-    turn.Reply(request, absl::OkStatus(), record.job_id);
-  }
+  turn.Reply(waiting, absl::OkStatus(), record.job_id);
   turn.ScheduleSoon();
   const auto audit = [&](std::string action, std::string detail) {
     Audit(turn, {.caller = record.caller,

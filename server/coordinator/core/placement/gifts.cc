@@ -185,7 +185,7 @@ std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
   if (SpareOf(givers) < count) return {};
   std::vector<Gift> gifts;
   while (static_cast<int>(gifts.size()) < count) {
-    // Who gives way has to give in any case. The last of those that are alike.
+    // A job that gives way has to give in any case. The last of those that are alike.
     const auto most = std::max_element(
         givers.rbegin(), givers.rend(), [](const Giver& a, const Giver& b) {
           const auto key = [](const Giver& giver) {

@@ -10,10 +10,8 @@ namespace ringmaster::coordinator {
 
 void Turn::Persist(JournalRecord record, std::vector<RequestToken> waiting) {
   if (!state.journal_error.empty()) {
-    for (RequestToken request : waiting) {
-      Reply(request, JournalUnavailable(Describe(record), state.journal_error),
-            JobIdOf(record));
-    }
+    Reply(waiting, JournalUnavailable(Describe(record), state.journal_error),
+          JobIdOf(record));
     outbox.deferred.push_back({std::move(record), {}});
     return;
   }
@@ -25,6 +23,11 @@ void Turn::Persist(JournalRecord record, std::vector<RequestToken> waiting) {
 void Turn::Reply(RequestToken request, absl::Status status,
                  std::string job_id) {
   Do(ReplyToUser{request, std::move(status), std::move(job_id)});
+}
+
+void Turn::Reply(const std::vector<RequestToken>& requests,
+                 const absl::Status& status, const std::string& job_id) {
+  for (const RequestToken request : requests) Reply(request, status, job_id);
 }
 
 void Turn::Emit(v1::EventSeverity severity, std::string_view type,

@@ -63,6 +63,9 @@ struct Turn {
   void Persist(JournalRecord record, std::vector<RequestToken> waiting = {});
 
   void Reply(RequestToken request, absl::Status status, std::string job_id);
+  // Answers all of them alike.
+  void Reply(const std::vector<RequestToken>& requests,
+             const absl::Status& status, const std::string& job_id);
 
   // Emits an event about the coordinator or one worker.
   void Emit(v1::EventSeverity severity, std::string_view type,

@@ -107,7 +107,7 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
 // given more than it lacks, or fewer.
 void RandomCluster::CheckGifts() {
   const std::vector<Gift> gifts = Gifts(core_.state());
-  // Who gives way to one job may give others what is left.
+  // A job that gives way to one may give others what is left.
   const auto has_lower = [&](const Gift& gift) {
     return std::any_of(gifts.begin(), gifts.end(), [&](const Gift& other) {
       return other.giver == gift.giver &&
