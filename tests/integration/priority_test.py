@@ -102,7 +102,7 @@ class PriorityTest(unittest.TestCase):
                           + self.succeeded(cluster, "job", other))
             self.await_suspended(cluster, low)
             cluster.await_step(other, 5)
-            # What it cannot keep it does not give: it writes no checkpoints.
+            # It writes no checkpoints, so it would lose its steps.
             refused = cluster.ringctl("suspend", other)
             self.assertEqual(refused.returncode, 2)
             self.assertIn("has no checkpoints to go on from", refused.stderr)
