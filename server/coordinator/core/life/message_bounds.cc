@@ -50,6 +50,9 @@ int64_t FirstGenerationOf(const Job& job, const std::string& name) {
   for (const Member& member : job.members) {
     if (member.identity.worker == name) return member.since;
   }
+  for (const AbsentMember& absent : job.absent) {
+    if (absent.member.identity.worker == name) return absent.member.since;
+  }
   return job.first_generation;
 }
 
