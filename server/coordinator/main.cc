@@ -143,9 +143,10 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
   flags.Add({.name = "overtake_time",
              .unit = "DURATION",
              .help = "Jobs that need fewer workers begin before the first job "
-                     "that lacks some, for this long. From then on workers "
-                     "that become idle are kept for that one, until it "
-                     "begins. 0s: it is never overtaken.",
+                     "that lacks some. Once that has waited for this long, "
+                     "those give way to it as soon as it can begin with their "
+                     "workers. From then on jobs that keep no checkpoints, so "
+                     "that they cannot give way, do not overtake it any more.",
              .min = 0,
              .max = 7 * 24 * 3600},
             &line.overtake_time);

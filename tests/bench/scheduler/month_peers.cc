@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <list>
+#include <optional>
 #include <utility>
 
 namespace ringmaster {
@@ -59,18 +60,46 @@ class Partition {
                std::pair(!jobs_[b].is_urgent, b);
       });
     }
+    std::optional<Reservation> reserved;
     for (auto it = queue_.begin(); it != queue_.end();) {
       const size_t job = *it;
       if (policy_.preempts && jobs_[job].is_urgent) MakeRoom(job);
-      if (jobs_[job].size <= free_) {
+      if (jobs_[job].size <= free_ &&
+          (!reserved.has_value() || FitsBefore(job, *reserved))) {
         it = queue_.erase(it);
         Begin(job);
-      } else if (policy_.overtakes) {
-        ++it;
-      } else {
-        return;
+        continue;
       }
+      if (policy_.backfills && !reserved.has_value()) reserved = Reserve(job);
+      if (!policy_.backfills && !policy_.overtakes) return;
+      ++it;
     }
+  }
+
+  // When a job can begin, and how many workers are left over then.
+  struct Reservation {
+    absl::Duration time;
+    int spare = 0;
+  };
+
+  [[nodiscard]] Reservation Reserve(size_t job) const {
+    std::vector<Running> by_end = running_;
+    std::sort(
+        by_end.begin(), by_end.end(),
+        [](const Running& a, const Running& b) { return a.ends < b.ends; });
+    Reservation reserved{now_, free_ - jobs_[job].size};
+    for (const Running& run : by_end) {
+      if (reserved.spare >= 0) break;
+      reserved = {run.ends, reserved.spare + jobs_[run.job].size};
+    }
+    return reserved;
+  }
+
+  [[nodiscard]] bool FitsBefore(size_t job, Reservation& reserved) const {
+    if (now_ + left_[job] <= reserved.time) return true;
+    if (jobs_[job].size > reserved.spare) return false;
+    reserved.spare -= jobs_[job].size;
+    return true;
   }
 
   void Begin(size_t job) {

@@ -13,6 +13,10 @@ struct PeerPolicy {
   int partitions = 1;
   // Those behind a job that does not fit may begin before it.
   bool overtakes = false;
+  // So may they where they do not delay the first that does not fit, as EASY backfill
+  // has it (Lifka, "The ANL/IBM SP Scheduling System", 1995). It knows how long each job
+  // takes, which people only guess.
+  bool backfills = false;
   // Urgent jobs come first, and end others that run: these begin again at their last
   // checkpoint, and wait in the queue until then.
   bool preempts = false;

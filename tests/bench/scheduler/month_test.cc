@@ -38,6 +38,7 @@ void ExpectPossible(const std::vector<TraceJob>& jobs,
 TEST(MonthTest, EveryJobEndsUnderEveryPolicy) {
   const std::vector<TraceJob> jobs = MakeTrace(kFewDays);
   ExpectPossible(jobs, RunPeer(kFewDays, jobs, {}), 1);
+  ExpectPossible(jobs, RunPeer(kFewDays, jobs, {.backfills = true}), 1);
   const MonthResult killing =
       RunPeer(kFewDays, jobs, {.overtakes = true, .preempts = true});
   ExpectPossible(jobs, killing, 1);

@@ -156,8 +156,12 @@ class Explainer {
       result_.what_unblocks = kUnblockedByGifts;
       return;
     }
-    if (job_.is_reserving) {
-      result_.reasons.push_back("workers that become idle are kept for it");
+    if (KeptFor(state_) == &job_) {
+      result_.reasons.push_back(
+          job_.is_served
+              ? "workers that become idle are kept for it"
+              : "workers that become idle are kept for it, and lent to jobs "
+                "that give way once it can begin");
     }
     if (state_.active_jobs.empty()) return;
     const Job& active = state_.jobs.at(*state_.active_jobs.begin());

@@ -68,6 +68,7 @@ MonotonicTime EarliestDeadline(const State& state) {
     earliest = std::min(earliest, rebuilding.deadline);
   }
   if (IsOutdated(state)) return earliest;
+  earliest = std::min(earliest, state.overdue_check);
   for (const int64_t number : state.active_jobs) {
     earliest = std::min(earliest, EarliestOf(state.jobs.at(number)));
   }
@@ -83,6 +84,10 @@ void ActOnDeadlines(Turn& turn) {
     return;
   }
   if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
+  if (turn.state.overdue_check <= turn.now) {
+    turn.state.overdue_check = MonotonicTime::InfiniteFuture();
+    turn.ScheduleSoon();
+  }
   for (Job* const job : turn.state.ActiveJobs()) ActOnDeadlinesOf(turn, *job);
 }
 

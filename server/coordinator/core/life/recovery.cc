@@ -198,7 +198,7 @@ struct FoldVisitor {
   absl::Status operator()(const JobChangedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
-    ApplyChange(*job, record);
+    ApplyChange(*job, record, state.last_generation);
     return absl::OkStatus();
   }
 

@@ -45,12 +45,13 @@ void BeginGathering(Turn& turn, Job& job) {
   TryGather(turn, job);
 }
 
-// Returns how many idle workers are left for a job of that priority that comes after
-// all others of it.
-int UnclaimedCount(const State& state, int priority) {
+// Returns how many idle workers are left for jobs like `job` that come after all others
+// of its priority.
+int UnclaimedCount(const State& state, const Job& job) {
   Job last;
-  last.priority = priority;
+  last.priority = job.priority;
   last.number = std::numeric_limits<int64_t>::max();
+  last.resumes = IsPreemptible(job);
   return IdlePool(state, last).Count(Hosts::kAll);
 }
 
@@ -65,32 +66,38 @@ void SayLack(Turn& turn, Job& job, const char* which) {
 // `job` is the first that lacks workers; the one before is so no longer.
 void SetFirst(Turn& turn, Job* job) {
   State& state = turn.state;
-  const Job* const kept_for = KeptFor(state);
+  const auto kept = [&state] {
+    const Job* const kept_for = KeptFor(state);
+    return std::pair(kept_for, kept_for != nullptr && kept_for->is_served);
+  };
+  const auto kept_before = kept();
   const int64_t number = job == nullptr ? 0 : job->number;
   if (state.first_lacking != number) {
     const auto before = state.jobs.find(state.first_lacking);
     if (before != state.jobs.end()) {
-      before->second.is_reserving = false;
+      before->second.is_overdue = before->second.is_served = false;
     }
     state.first_lacking = number;
   }
+  state.overdue_check = MonotonicTime::InfiniteFuture();
   if (job != nullptr) {
     if (!job->first_since.has_value()) job->first_since = turn.now;
+    const MonotonicTime due = *job->first_since + turn.config.overtake_time;
+    job->is_overdue = due <= turn.now;
+    if (!job->is_overdue) state.overdue_check = due;
     // Others claim less while workers are kept for it: it stays so until it begins
     // with them.
-    job->is_reserving =
-        (job->is_reserving && CanBegin(state, *job)) ||
-        *job->first_since + turn.config.overtake_time <= turn.now ||
-        std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
-          return gift.taker == job;
-        });
+    job->is_served = (KeptFor(state) == job && CanBegin(state, *job)) ||
+                     std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
+                       return gift.taker == job;
+                     });
   }
   // Jobs that have been looked at before may take more, or less, or give.
-  if (KeptFor(state) != kept_for) turn.ScheduleSoon();
+  if (kept() != kept_before) turn.ScheduleSoon();
   if (job == nullptr) return;
-  SayLack(
-      turn, *job,
-      job->is_reserving ? ", which are kept for it as they become idle" : "");
+  SayLack(turn, *job,
+          KeptFor(state) == job ? ", which are kept for it as they become idle"
+                                : "");
 }
 
 // Queued jobs begin in their order, as far as there are workers. Of a long queue
@@ -98,19 +105,22 @@ void SetFirst(Turn& turn, Job* job) {
 void AdvanceQueue(Turn& turn) {
   State& state = turn.state;
   Job* first = nullptr;
-  std::map<int, int> unclaimed;  // by priority
+  // By priority, and whether it is for preemptible jobs.
+  std::map<std::pair<int, bool>, int> unclaimed;
   const std::vector<Job*> waiting = WaitingToBegin(state);
   for (Job* const job : waiting) {
+    const bool is_reserving = KeptFor(state) == job;
     const bool has_claim =
-        job->is_reserving || job->state == v1::JOB_STATE_GATHERING;
-    if (!unclaimed.contains(job->priority)) {
-      unclaimed[job->priority] = UnclaimedCount(state, job->priority);
+        is_reserving || job->state == v1::JOB_STATE_GATHERING;
+    const std::pair kind(job->priority, IsPreemptible(*job));
+    if (!unclaimed.contains(kind)) {
+      unclaimed[kind] = UnclaimedCount(state, *job);
     }
     const bool may_begin =
-        (has_claim || job->min_workers <= unclaimed.at(job->priority)) &&
+        (has_claim || job->min_workers <= unclaimed.at(kind)) &&
         CanBegin(state, *job);
     // Only of a few it matters whether the pool is large enough.
-    const bool could_begin = (!may_begin || job->is_reserving) &&
+    const bool could_begin = (!may_begin || is_reserving) &&
                              (first == nullptr || !IsNew(*job)) &&
                              CouldBegin(state, *job);
     const bool is_first = first == nullptr && could_begin;

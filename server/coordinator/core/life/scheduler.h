@@ -5,12 +5,16 @@
 // least: all at once, or not at all. In which order jobs take idle workers, and
 // which are left to those that come after, is in rendezvous.h.
 //
-// A job that lacks workers does not hold up those behind it at first: they begin
-// with what it cannot use yet. But the first job that lacks workers is overtaken
-// for Config::overtake_time at most. From then on idle workers are kept for it,
-// as many as it needs; so it begins once enough of the jobs that have workers have
-// ended. While it waits no job that trains grows. A job that the pool could not satisfy
-// even if it had no other is passed over until the pool is large enough.
+// A job that lacks workers does not hold up those behind it: they begin with what it
+// cannot use yet. But once it has been the first that lacks workers for
+// Config::overtake_time, it is overdue:
+//   - Jobs that have overtaken it give way (gifts.h) as soon as their workers and the
+//     idle ones are as many as it needs. So it begins when it would have begun if nobody
+//     had overtaken it: this is backfill that needs no estimate of how long a job takes.
+//   - Idle workers are kept for it, as many as it needs, and lent only to jobs that can
+//     give way without losing a step (IsPreemptible); to none once it is served.
+// While it waits no job that trains grows. A job that the pool could not satisfy even if
+// it had no other is passed over until the pool is large enough.
 //
 // Jobs that train let go as many workers as a job lacks to begin, or to go on, if they
 // have so many to give (gifts.h). These are kept for it; and those that gave them grow

@@ -75,7 +75,7 @@ void ReturnToQueue(Turn& turn, Job& job) {
   job.state = v1::JOB_STATE_QUEUED;
   job.gives_way.reset();
   job.suspend_retry = MonotonicTime::InfiniteFuture();
-  job.is_reserving = false;
+  job.is_overdue = job.is_served = false;
   job.first_since.reset();
   ForgetSuspicions(job);
   ClearDeadlines(job);
@@ -120,7 +120,7 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
   if (Job* const job = turn.state.FindJob(record.job_id); job != nullptr) {
     const int priority = job->priority;
     const bool was_suspended = job->is_suspended;
-    ApplyChange(*job, record);
+    ApplyChange(*job, record, turn.state.last_generation);
     turn.Touch(*job);
     if (job->priority != priority) {
       turn.Emit(v1::EVENT_SEVERITY_INFO, "job.priority", *job, "",
@@ -150,8 +150,12 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
   }
 }
 
-void ApplyChange(Job& job, const JobChangedRecord& record) {
-  job.priority = record.priority.value_or(job.priority);
+void ApplyChange(Job& job, const JobChangedRecord& record,
+                 int64_t last_generation) {
+  const int priority = record.priority.value_or(job.priority);
+  const bool is_resumed = job.is_suspended && record.is_suspended == false;
+  if (priority != job.priority || is_resumed) job.place_after = last_generation;
+  job.priority = priority;
   if (!record.is_suspended.has_value()) return;
   job.is_suspended = *record.is_suspended;
   job.suspended_text =
@@ -175,11 +179,12 @@ std::string SuspendedText(const Job& job) {
 }
 
 void Suspend(Turn& turn, Job& job) {
-  const bool is_saved = job.saved_step == job.best_step || job.best_step == 0;
-  const std::string step = job.best_step == 0 ? "before its first step"
-                           : is_saved
-                               ? absl::StrCat("after step ", job.best_step)
-                               : "without its last steps, which nobody held";
+  const bool has_no_step = job.best_step == 0 && !job.has_trained;
+  const bool is_saved = job.saved_step == job.best_step || has_no_step;
+  const std::string step =
+      !is_saved            ? "without its last steps, which nobody held"
+      : job.best_step == 0 ? "before its first step"
+                           : absl::StrCat("after step ", job.best_step);
   const std::string why = *job.gives_way;
   NoteEnded(turn, job);
   DropAll(turn, job);
@@ -203,6 +208,7 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
   job.absent.clear();
   job.best_step = record.step;
   job.saved_step = record.is_saved ? record.step : -1;
+  job.has_trained = !record.is_saved;
   if (record.is_saved) job.figures.set_checkpoint_step(record.step);
   job.message = QueuedText(job);
 }

@@ -136,6 +136,19 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
   return givers;
 }
 
+// Returns true if `job` has begun although `taker` was before it in the queue, and for
+// too long.
+bool HasOvertaken(const Job& job, const Job& taker) {
+  return WaitsToBegin(taker) && taker.is_overdue &&
+         job.priority == taker.priority && job.number > taker.number &&
+         job.first_generation > taker.place_after;
+}
+
+// Returns true if `job` is to make room for `taker` even below its min.
+bool IsBelow(const Job& job, const Job& taker) {
+  return job.priority < taker.priority || HasOvertaken(job, taker);
+}
+
 int SpareOf(const std::vector<Giver>& givers) {
   int spare = 0;
   for (const Giver& giver : givers) spare += std::max(0, giver.spare);
@@ -153,8 +166,8 @@ void LetGiveWay(const State& state, const Job& taker, int count,
                 std::vector<Giver>& givers) {
   std::vector<Giver*> lower;
   for (Giver& giver : givers) {
-    if (giver.job->priority < taker.priority && !giver.gives_way &&
-        MoreOf(giver) > 0 && CanGiveWay(state, *giver.job)) {
+    if (IsBelow(*giver.job, taker) && !giver.gives_way && MoreOf(giver) > 0 &&
+        CanGiveWay(state, *giver.job)) {
       lower.push_back(&giver);
     }
   }
@@ -216,8 +229,8 @@ bool IsSuspendable(const Job& job) {
   const bool has_not_begun =
       job.state == v1::JOB_STATE_QUEUED ||
       (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
-  return !job.is_benchmark && !job.runs_commands &&
-         (job.resumes || has_not_begun);
+  return IsPreemptible(job) ||
+         (has_not_begun && !job.is_benchmark && !job.runs_commands);
 }
 
 bool CanGiveWay(const State& state, const Job& job) {
@@ -241,15 +254,14 @@ bool KnowHowToLeave(const State& state, const Job& job) {
 std::vector<Gift> Gifts(const State& state) {
   const std::vector<const Job*> takers = Takers(state);
   if (takers.empty()) return {};
-  int highest = takers.front()->priority;
-  for (const Job* const taker : takers) {
-    highest = std::max(highest, taker->priority);
-  }
   std::vector<Giver> givers;
   for (const int64_t number : state.active_jobs) {
     const Job& job = state.jobs.at(number);
+    const auto is_below = [&](const Job* taker) {
+      return IsBelow(job, *taker);
+    };
     // Most have nothing to give, and need no closer look.
-    if (job.is_suspended || job.priority < highest ||
+    if (job.is_suspended || std::ranges::any_of(takers, is_below) ||
         AliveCount(job, v1::ROLE_WORKER) > job.min_workers) {
       givers.push_back(GiverOf(state, job));
     }
@@ -313,8 +325,11 @@ std::optional<std::string> WhyGivesWay(const State& state, const Job& job,
   if (job.is_suspended) return absl::StrCat("is ", job.suspended_text);
   for (const Gift& gift : gifts) {
     if (gift.giver != &job || !gift.gives_way) continue;
-    return absl::StrCat("gives way to job ", gift.taker->id, " (priority ",
-                        gift.taker->priority, ")");
+    return absl::StrCat(
+        "gives way to job ", gift.taker->id,
+        job.priority < gift.taker->priority
+            ? absl::StrCat(" (priority ", gift.taker->priority, ")")
+            : ", which it has overtaken");
   }
   return std::nullopt;
 }

@@ -12,8 +12,10 @@
 // its min by then, and of several by the last submitted: the member with its highest
 // rank, or, while its members have halted, one that holds no step.
 //
-// If that is not enough, jobs of a lower priority give way: they give all their
-// workers and go on later (suspension.h), from the lowest priority and the last
+// If that is not enough, others give way: they give all their workers and go on later
+// (suspension.h). Those are jobs of a lower priority, and, to one that is overdue
+// (scheduler.h), jobs that have overtaken it: of its priority, submitted later, and begun
+// since it has its place in the queue. They do so from the lowest priority and the last
 // submitted on, and no more of them than are needed. What they give beyond that is
 // idle then. A job that somebody has suspended gives all of its own in any case.
 //
@@ -59,9 +61,9 @@ struct Gift {
 // given; empty if it is nothing.
 [[nodiscard]] std::string GiftsText(const State& state, const Job& taker);
 
-// "is suspended by alice: too warm", "gives way to job b-2 (priority 5)": why `job`
-// gives all its workers; nullopt if it does not. `gifts` are those of the state as it
-// is.
+// "is suspended by alice: too warm", "gives way to job b-2 (priority 5)", "gives way
+// to job b-2, which it has overtaken": why `job` gives all its workers; nullopt if it
+// does not. `gifts` are those of the state as it is.
 [[nodiscard]] std::optional<std::string> WhyGivesWay(
     const State& state, const Job& job, const std::vector<Gift>& gifts);
 

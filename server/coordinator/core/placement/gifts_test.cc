@@ -162,6 +162,33 @@ TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
   EXPECT_THAT(Given(), IsEmpty());
 }
 
+TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
+  Job& small = AddTraining(3, 1, 1);
+  Job& later = AddTraining(4, 1, 1);
+  AddTraining(1, 2, 2).resumes = true;  // it was there before
+  small.resumes = later.resumes = true;
+  AddWorker("idle");
+  Job& lacking = AddLacking(2, 2);
+  EXPECT_THAT(Given(), IsEmpty());
+  lacking.is_overdue = true;
+  EXPECT_THAT(Given(), ElementsAre("j4w0"));
+  EXPECT_EQ(WhyGivesWay(state_, later, Gifts(state_)),
+            "gives way to job j2, which it has overtaken");
+  later.resumes = false;
+  EXPECT_THAT(Given(), ElementsAre("j3w0"));
+  // It has taken its place after that one had begun.
+  lacking.place_after = 3;
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
+TEST_F(GiftsTest, NobodyHasOvertakenAJobThatHasBegun) {
+  AddTraining(3, 1, 1).resumes = true;
+  Job& broken = AddTraining(2, 1, 2);
+  broken.state = v1::JOB_STATE_GATHERING;
+  broken.is_overdue = true;
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
 TEST_F(GiftsTest, WhatASuspendedJobHasIsForAnybody) {
   Job& job = AddTraining(1, 3, 2);
   job.priority = 5;

@@ -78,10 +78,16 @@ bool WaitsToBegin(const Job& job) {
   return is_waiting && !job.is_suspended && !job.ending.has_value();
 }
 
+bool IsPreemptible(const Job& job) {
+  return job.resumes && !job.is_benchmark && !job.runs_commands;
+}
+
 const Job* KeptFor(const State& state) {
   const auto it = state.jobs.find(state.first_lacking);
-  return it != state.jobs.end() && it->second.is_reserving ? &it->second
-                                                           : nullptr;
+  return it != state.jobs.end() &&
+                 (it->second.is_overdue || it->second.is_served)
+             ? &it->second
+             : nullptr;
 }
 
 int MostToBegin(const State& state, const Job& job) {
@@ -191,7 +197,12 @@ MonotonicTime IdlePool::LastJoin(Hosts hosts) const {
 // A job that cannot go on yet does not hold up another that can.
 int IdlePool::ClaimedBefore(const Job& viewer) const {
   const int least = LeastOf(job_, role_);
-  int claimed = job_.is_reserving ? least : 0;
+  // Those who borrow workers give them back; nobody gives servers back. A job that
+  // has begun would otherwise wait with all its members.
+  const bool lends = ClaimOf(viewer) == Claim::kToGoOn ||
+                     (role_ == v1::ROLE_WORKER && IsPreemptible(viewer) &&
+                      WaitsToBegin(viewer));
+  int claimed = job_.is_served || (job_.is_overdue && !lends) ? least : 0;
   switch (ClaimOf(job_)) {
     case Claim::kToGoOn:
       if (job_.ending.has_value() || job_.halt_intent != HaltIntent::kReform)

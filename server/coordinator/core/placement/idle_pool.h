@@ -36,7 +36,10 @@ enum class Hosts { kReady, kSound, kAll };
 // members; and nobody has suspended it.
 [[nodiscard]] bool WaitsToBegin(const Job& job);
 
-// Returns the job for which idle workers are kept (Job::is_reserving), or null.
+// Returns true if `job`, once it has begun, can be suspended without losing a step.
+[[nodiscard]] bool IsPreemptible(const Job& job);
+
+// Returns the job for which idle workers are kept, as it is overdue or served, or null.
 [[nodiscard]] const Job* KeptFor(const State& state);
 
 // Returns as many workers as `job` takes if it begins now: while idle workers are kept
@@ -48,7 +51,9 @@ enum class Hosts { kReady, kSound, kAll };
 //   jobs whose members have halted, as many as they lack to train again
 //   jobs that gather and have enough, up to as many as they take, or, while
 //   workers are kept for another, as many as they need
-//   a job for which workers are kept (Job::is_reserving), as many as it needs
+//   a job for which workers are kept, as many as it needs; until it is served,
+//   preemptible jobs that begin come before it, and so do jobs of a lower priority
+//   whose members have halted
 //   jobs that train and may grow
 [[nodiscard]] bool IsBefore(const Job& a, const Job& b);
 

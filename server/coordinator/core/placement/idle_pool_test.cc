@@ -97,11 +97,18 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   State state;
   AddIdle(state, 2);
   Job& large = Add(state, 1, v1::JOB_STATE_QUEUED, 3, 3);
-  const Job& small = Add(state, 2, v1::JOB_STATE_QUEUED, 1, 1);
+  Job& small = Add(state, 2, v1::JOB_STATE_QUEUED, 1, 1);
   const Job& trains = Add(state, 3, v1::JOB_STATE_RUNNING, 1, 4);
   state.first_lacking = 1;
   EXPECT_TRUE(CanBegin(state, small));
-  large.is_reserving = true;
+  large.is_overdue = true;
+  EXPECT_FALSE(CanBegin(state, small));
+  small.resumes = true;  // it would give them back
+  EXPECT_TRUE(CanBegin(state, small));
+  small.is_benchmark = true;
+  EXPECT_FALSE(CanBegin(state, small));
+  small.is_benchmark = false;
+  large.is_served = true;
   EXPECT_FALSE(CanBegin(state, small));
   EXPECT_EQ(IdlePool(state, trains).Count(Hosts::kAll), 0);
   EXPECT_EQ(IdlePool(state, large).Count(Hosts::kAll), 2);

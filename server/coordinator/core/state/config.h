@@ -98,7 +98,7 @@ struct Config {
   // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);
   // The first job that lacks workers is overtaken by those behind it for this
-  // long; then idle workers are kept for it. Zero: it is never overtaken.
+  // long; then it is overdue (life/scheduler.h). Zero: at once.
   absl::Duration overtake_time = absl::Minutes(10);
   // Workers of the pool join a running job once no further one has joined the
   // pool for this long.

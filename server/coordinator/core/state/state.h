@@ -263,6 +263,10 @@ struct Job : JobTerms {
 
   // Rises with every end of a job; 0 before.
   uint64_t end_order = 0;
+  // The last generation given out, of any job, when it took its place in the queue
+  // anew: when it was resumed, or its priority changed; 0: it has the one from its
+  // submission.
+  int64_t place_after = 0;
   // The first number that was taken for a generation of this job. Of those from
   // it to `generation`, some may be other jobs'.
   int64_t first_generation = 0;
@@ -371,10 +375,12 @@ struct Job : JobTerms {
   int figures_rank = -1;
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
-  // When it first was the first of those that lack workers to begin, and whether
-  // idle workers are kept for it by now; see scheduler.h.
+  // When it first was the first of those that lack workers to begin. It has been so
+  // for long enough, so that those that have overtaken it give way; others give it
+  // what it lacks, so that idle workers are kept for it from all: see scheduler.h.
   std::optional<MonotonicTime> first_since;
-  bool is_reserving = false;
+  bool is_overdue = false;
+  bool is_served = false;
   MonotonicTime last_progress;
   // Before this, no lack of progress needs to be looked at.
   MonotonicTime progress_check;
@@ -451,7 +457,7 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 // Returns true if `a` comes before `b` in the queue, where both are: by priority,
-// then those that have begun before, then in the order of their submission.
+// then in the order of their submission.
 [[nodiscard]] bool IsAhead(const Job& a, const Job& b);
 
 // A host whose workers are left out for a while, because they caused most of
@@ -584,6 +590,8 @@ struct State {
   // The first of the queue that lacks workers to begin, and could begin if no other job
   // had any; 0: there is none. Kept by scheduler.h.
   int64_t first_lacking = 0;
+  // When that job is overdue.
+  MonotonicTime overdue_check = MonotonicTime::InfiniteFuture();
   // Set by Turn::ScheduleSoon.
   bool must_schedule = false;
   // The jobs that are being rebuilt, by id; they are not active, and no other

@@ -28,6 +28,7 @@ RandomCluster::RandomCluster(uint64_t seed)
       now_(MonotonicTime::FromNanos(1)) {
   config_.progress_cap = absl::Seconds(20);
   config_.quarantine_faults = 1 + Pick(3);
+  config_.overtake_time = absl::Milliseconds(100 * (seed % 5));
   core_ = CoordinatorCore(config_, ++coordinator_incarnation_);
   Feed(Tick{});
 }
@@ -302,7 +303,14 @@ bool RandomCluster::RunToTheEnd() {
     for (const auto& [name, process] : processes_) names.push_back(name);
     for (const std::string& name : names) {
       const auto it = processes_.find(name);
-      if (it != processes_.end()) DoWork(it->second);
+      if (it == processes_.end()) continue;
+      // Nor does a worker train for ever without a coordinator.
+      if (it->second.sent_away_since.value_or(now_) + config_.state_wait <
+          now_) {
+        Kill(name);
+      } else {
+        DoWork(it->second);
+      }
     }
     Advance(absl::Milliseconds(100));
     const auto& jobs = core_.state().jobs;

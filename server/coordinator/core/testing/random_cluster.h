@@ -67,6 +67,8 @@ class RandomCluster {
     uint64_t incarnation = 0;
     bool is_frozen = false;
     SessionId session = 0;
+    // It is sent away, as its generation is another coordinator's, since then.
+    std::optional<MonotonicTime> sent_away_since;
     // On their way to the coordinator and from it.
     std::deque<Event> up;
     std::deque<Action> down;

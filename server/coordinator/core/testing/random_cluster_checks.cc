@@ -103,15 +103,24 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
 }
 
 // No job gives so many workers that fewer than its min are left, unless it gives way to
-// one of a higher priority, or is suspended; nor to one of a lower priority. None is
-// given more than it lacks, or fewer.
+// one of a higher priority, or to one that it has overtaken, or is suspended; nor to one
+// of a lower priority. None is given more than it lacks, or fewer.
 void RandomCluster::CheckGifts() {
   const std::vector<Gift> gifts = Gifts(core_.state());
   // A job that gives way to one may give others what is left.
-  const auto has_lower = [&](const Gift& gift) {
+  const auto gives_way_to = [&](const Job& giver, const Job& taker) {
+    const bool has_overtaken = taker.members.empty() && giver.resumes &&
+                               IsAhead(taker, giver) &&
+                               giver.first_generation != 0;
+    if (has_overtaken && giver.priority == taker.priority) {
+      Count("gives way to one that it has overtaken");
+    }
+    return giver.priority < taker.priority || has_overtaken;
+  };
+  const auto has_way = [&](const Gift& gift) {
     return std::any_of(gifts.begin(), gifts.end(), [&](const Gift& other) {
       return other.giver == gift.giver &&
-             other.giver->priority < other.taker->priority;
+             gives_way_to(*other.giver, *other.taker);
     });
   };
   std::map<const Job*, int> given;
@@ -122,7 +131,7 @@ void RandomCluster::CheckGifts() {
         AliveCount(*gift.giver, v1::ROLE_WORKER) - ++given[gift.giver];
     if (gift.gives_way) Count("gives way");
     const bool may_empty =
-        gift.gives_way && (gift.giver->is_suspended || has_lower(gift));
+        gift.gives_way && (gift.giver->is_suspended || has_way(gift));
     if ((left < gift.giver->min_workers && !may_empty) ||
         gift.giver == gift.taker ||
         (gift.giver->priority > gift.taker->priority && !gift.gives_way)) {

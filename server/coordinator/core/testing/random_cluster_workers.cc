@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
 #include "server/coordinator/core/testing/random_cluster.h"
 
 namespace ringmaster::coordinator {
@@ -279,7 +280,9 @@ void RandomCluster::DeliverDown(Process& process) {
 }
 
 void RandomCluster::Receive(Process& process, const Action& action) {
-  if (const auto* const a = std::get_if<SendAssignment>(&action)) {
+  if (std::holds_alternative<SendWelcome>(action)) {
+    process.sent_away_since.reset();
+  } else if (const auto* const a = std::get_if<SendAssignment>(&action)) {
     ReceiveAssignment(process, *a);
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     if (process.mode == Mode::kPrepared &&
@@ -302,7 +305,11 @@ void RandomCluster::Receive(Process& process, const Action& action) {
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     if (release->generation != process.generation) return;
     GoIdle(process);
-  } else if (std::holds_alternative<CloseSession>(action)) {
+  } else if (const auto* const close = std::get_if<CloseSession>(&action)) {
+    if (ReasonOf(close->status) == reason::kUnknownGeneration &&
+        !process.sent_away_since.has_value()) {
+      process.sent_away_since = now_;
+    }
     process.session = 0;
     process.up.clear();
     process.down.clear();
