@@ -67,6 +67,25 @@ class PriorityTest(unittest.TestCase):
             self.assertIn("no step is lost", resumed)
             self.assertLess(ended["third"]["end_time"], ended["second"]["end_time"])
 
+    def test_a_job_that_has_overtaken_a_larger_one_gives_way_to_it(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator("--overtake_time=0s")
+            cluster.start_worker("w", slots=4)
+            cluster.await_workers(4)
+            self.alone = cluster.run_job(trained_job(cluster, "alone"))
+            endless = cluster.submit(synthetic_job("endless", 1_000_000, 2, 2))
+            large = cluster.submit(synthetic_job("large", 10, 3, 3))
+            small = cluster.submit(trained_job(cluster, "small"))
+            cluster.await_step(small, 5)
+            self.assertIn("lent to jobs that give way", self.succeeded(cluster, "explain", large))
+            cluster.cancel(endless)
+            suspended = self.await_suspended(cluster, small)
+            self.assertIn(f"gives way to job {large}, which it has overtaken after step ", suspended["message"])
+            ended = cluster.await_job(large, "SUCCEEDED")
+            job = cluster.await_job(small, "SUCCEEDED")
+            self.assert_as_alone(cluster, "small", job)
+            self.assertLess(ended["end_time"], job["end_time"])
+
     def test_a_suspended_job_goes_on_after_a_restart_of_the_coordinator(self):
         with Cluster() as cluster:
             coordinator = cluster.start_coordinator()
