@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/metrics/metric_page.h"
 #include "common/metrics/process_metrics.h"
@@ -31,7 +32,12 @@ constexpr char kStatus[] = R"pb(
     last_beat_age { nanos: 250000000 }
   }
   workers { name: "w1" role: ROLE_WORKER state: WORKER_STATE_ASSIGNED }
-  workers { name: "w2" role: ROLE_WORKER state: WORKER_STATE_IDLE cordon { target: "w2" } }
+  workers {
+    name: "w2"
+    role: ROLE_WORKER
+    state: WORKER_STATE_IDLE
+    cordon { target: "w2" }
+  }
   workers {
     name: "s0"
     role: ROLE_PARAMETER_SERVER
@@ -117,6 +123,7 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
        "ringmaster_cordoned_workers 1",
        R"(ringmaster_jobs{state="RUNNING"} 1)",
        R"(ringmaster_jobs{state="QUEUED"} 0)",
+       "ringmaster_workers_wanted 4",
        R"(ringmaster_run_info{run="gpt-2",name="gpt",mode="parameter_server"} 1)",
        R"(ringmaster_run_state{run="gpt-2",state="RUNNING"} 1)",
        R"(ringmaster_run_state{run="gpt-2",state="HALTING"} 0)",
@@ -146,6 +153,45 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
   EXPECT_THAT(text, Not(HasSubstr("ringmaster_evaluation_accuracy_ratio")));
 }
 
+// The value of ringmaster_workers_wanted beside the job of kStatus that runs,
+// which wants 4.
+std::string WantedBeside(const std::string& job) {
+  v1::Status status = Parse(kStatus);
+  *status.add_jobs() = Parse("jobs {" + job + "}").jobs(0);
+  const std::string text = TextOf(status);
+  const std::string name = "\nringmaster_workers_wanted ";
+  const size_t value = text.find(name) + name.size();
+  return text.substr(value, text.find('\n', value) - value);
+}
+
+TEST(StatusMetrics, SumTheWorkersThatJobsWant) {
+  const std::string size = "spec { workers { min: 2 max: 8 } }";
+  const std::string members =
+      "members { role: ROLE_WORKER } members { role: ROLE_WORKER }"
+      "members { role: ROLE_WORKER } members { role: ROLE_PARAMETER_SERVER }";
+  // As many as it takes at most, however few it has.
+  for (const char* const state :
+       {"QUEUED", "GATHERING", "PREPARING", "RUNNING", "HALTING"}) {
+    EXPECT_EQ(
+        WantedBeside(absl::StrCat(size, members, "state: JOB_STATE_", state)),
+        "12")
+        << state;
+  }
+  // Those that it still has, and no more.
+  EXPECT_EQ(WantedBeside(size + members + "state: JOB_STATE_STOPPING"), "7");
+  EXPECT_EQ(
+      WantedBeside(size + members + "state: JOB_STATE_RUNNING suspended: true"),
+      "7");
+  EXPECT_EQ(WantedBeside(size + "state: JOB_STATE_QUEUED suspended: true"),
+            "4");
+  for (const char* const state : {"SUCCEEDED", "FAILED", "CANCELLED"}) {
+    EXPECT_EQ(WantedBeside(absl::StrCat(size, "state: JOB_STATE_", state,
+                                        " end_time { seconds: 990 }")),
+              "4")
+        << state;
+  }
+}
+
 TEST(StatusMetrics, ForgetRunsThatEndedLongAgo) {
   v1::Status status = Parse(kStatus);
   *status.mutable_time() = ToProto(FromProto(status.jobs(1).end_time()) +
@@ -164,6 +210,7 @@ TEST(StatusMetrics, TellOfAJournalThatFails) {
 TEST(StatusMetrics, OfNothingAreValid) {
   const std::string text = TextOf(v1::Status());
   EXPECT_THAT(text, HasSubstr(R"(ringmaster_jobs{state="RUNNING"} 0)"));
+  EXPECT_THAT(text, HasSubstr("\nringmaster_workers_wanted 0\n"));
   EXPECT_THAT(text, Not(HasSubstr("run=")));
 }
 

@@ -68,14 +68,41 @@ void AddPool(const v1::Status& status, MetricPage& page) {
                               }));
 }
 
+// Members without parameter servers.
+int TrainingMembers(const v1::Job& job) {
+  return static_cast<int>(std::count_if(
+      job.members().begin(), job.members().end(), [](const v1::Member& member) {
+        return member.role() != v1::ROLE_PARAMETER_SERVER;
+      }));
+}
+
+// Returns how many workers a job would use: its `max`, even where it has fewer.
+// Its `min` would never let a pool grow to what the job asks for, and a sum that
+// followed the members would move with each fault. A job that is stopped or
+// suspended takes no more, and counts those that it still has.
+int WorkersWanted(const v1::Job& job) {
+  if (job.has_end_time()) return 0;
+  if (job.suspended() || job.state() == v1::JOB_STATE_STOPPING) {
+    return TrainingMembers(job);
+  }
+  return job.spec().workers().max();
+}
+
 void AddJobCounts(const v1::Status& status, MetricPage& page) {
   std::map<v1::JobState, int> counts;
-  for (const v1::Job& job : status.jobs()) ++counts[job.state()];
+  int workers_wanted = 0;
+  for (const v1::Job& job : status.jobs()) {
+    ++counts[job.state()];
+    workers_wanted += WorkersWanted(job);
+  }
   for (const v1::JobState state : StatesOf<v1::JobState>()) {
     page.AddGauge("ringmaster_jobs",
                   "Jobs by state; of those that ended, the last 20.",
                   counts[state], {{"state", EnumName(state)}});
   }
+  page.AddGauge("ringmaster_workers_wanted",
+                "Workers that the jobs that run or wait would use.",
+                workers_wanted);
 }
 
 // "all_reduce", "parameter_server", "bench" or "external".
@@ -97,12 +124,8 @@ void AddRun(const v1::Job& job, const MetricLabels& run, MetricPage& page) {
                   job.state() == state ? 1 : 0,
                   {run.front(), {"state", EnumName(state)}});
   }
-  const auto workers = std::count_if(
-      job.members().begin(), job.members().end(), [](const v1::Member& member) {
-        return member.role() != v1::ROLE_PARAMETER_SERVER;
-      });
   page.AddGauge("ringmaster_world_size", "Ranks that train in a run.",
-                static_cast<double>(workers), run);
+                TrainingMembers(job), run);
   page.AddGauge("ringmaster_world_size_min",
                 "Fewest ranks that a run goes on with.",
                 job.spec().workers().min(), run);
