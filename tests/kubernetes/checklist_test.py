@@ -105,6 +105,7 @@ BROKEN = [
     ("resources_are_said", "cpu", lambda m: worker(m).container["resources"]["limits"].update(cpu="1")),
     ("resources_are_said", "cpu", lambda m: worker(m).container["resources"]["requests"].update(memory="1Mi")),
     ("there_is_time_to_leave", "cpu", lambda m: set_argument(worker(m), "drain_timeout", "4m")),
+    ("there_is_time_to_leave", "pool", lambda m: worker(m).spec.update(terminationGracePeriodSeconds=120)),
     ("there_is_time_to_leave", "cpu", lambda m: coordinator(m).spec.update(terminationGracePeriodSeconds=1)),
     ("members_outlive_the_coordinators_absence", "cpu", lambda m: set_argument(worker(m), "coordinator_timeout", None)),
     ("ends_are_explained", "cpu", lambda m: worker(m).container.pop("terminationMessagePolicy")),
@@ -131,6 +132,11 @@ BROKEN = [
      lambda m: worker(m).workload["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"].insert(0, CRASH_CODE)),
     ("a_lost_worker_is_replaced_and_nobody_else", "jobset", lambda m: worker(m).workload["podFailurePolicy"]["rules"].reverse()),
     ("a_lost_worker_is_replaced_and_nobody_else", "cpu", lambda m: set_argument(worker(m), "jobs", "0")),
+    ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: set_argument(worker(m), "jobs", "1")),
+    ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: worker(m).spec.update(restartPolicy="Never")),
+    ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: worker(m).workload["strategy"]["rollingUpdate"].update(maxSurge=1)),
+    ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: m.named("Deployment", "ringmaster-worker").update(kind="StatefulSet")),
+    ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: m.objects.append(load("cpu").of_kind("Job")[0])),
     ("finished_runs_are_removed", "cpu", lambda m: worker(m).workload.pop("ttlSecondsAfterFinished")),
     ("finished_runs_are_removed", "jobset", lambda m: worker(m).workload.update(ttlSecondsAfterFinished=1)),
     ("members_have_names_of_their_own", "cpu", lambda m: set_env(worker(m), "RINGMASTER_NAME", {"value": "worker"})),
@@ -157,6 +163,8 @@ BROKEN = [
         minAvailable="50%")),
     ("evictions_are_bounded", "cpu", lambda m: m.named("PodDisruptionBudget", "ringmaster-coordinator")["spec"].pop(
         "unhealthyPodEvictionPolicy")),
+    ("evictions_are_bounded", "pool", lambda m: m.named("PodDisruptionBudget", "ringmaster-worker")["spec"].update(
+        maxUnavailable=1)),
     ("pods_are_spread_and_leave_lost_nodes", "cpu", lambda m: worker(m).spec.pop("topologySpreadConstraints")),
     ("pods_are_spread_and_leave_lost_nodes", "gpu", lambda m: worker(m).spec["tolerations"].pop(0)),
     ("gpus_have_what_nccl_needs", "gpu", lambda m: set_argument(worker(m), "device", "cpu")),

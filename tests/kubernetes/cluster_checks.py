@@ -26,7 +26,7 @@ def selectors_select(manifests):
     selectors = []
     for service in manifests.of_kind("Service"):
         selectors.append((f"Service {service['metadata']['name']}", {"matchLabels": service["spec"]["selector"]}))
-    for kind in ("StatefulSet", "PodDisruptionBudget"):
+    for kind in ("StatefulSet", "Deployment", "PodDisruptionBudget"):
         for each in manifests.of_kind(kind):
             selectors.append((f"{kind} {each['metadata']['name']}", each["spec"]["selector"]))
     for pod in manifests.pods:
@@ -87,6 +87,8 @@ def the_coordinator_has_an_address_that_stays(manifests):
 @check
 def a_lost_worker_is_replaced_and_nobody_else(manifests):
     for pod in manifests.pods_of("worker"):
+        if pod.stays:
+            continue
         spec = pod.workload
         if spec.get("completionMode") != "Indexed" or spec.get("completions") != spec.get("parallelism"):
             yield f"{pod.owner} is not an Indexed Job with as many completions as pods"
@@ -105,6 +107,25 @@ def a_lost_worker_is_replaced_and_nobody_else(manifests):
             yield f"{pod.owner}: podFailurePolicy is {rules}"
         if pod.flags.get("jobs") != "1":
             yield f"{pod.owner}: --jobs={pod.flags.get('jobs')}: its pods do not end with the job"
+
+
+@check
+def the_workers_of_a_pool_outlive_jobs(manifests):
+    workers = manifests.pods_of("worker")
+    if len(workers) != 1:
+        yield f"workers are of {[pod.owner for pod in workers]}"
+    for pod in workers:
+        if not pod.stays:
+            continue
+        # A StatefulSet waits for the end of a pod before it starts the next.
+        if not pod.owner.startswith("Deployment"):
+            yield f"{pod.owner}: a worker that leaves has no successor yet"
+        if "jobs" in pod.flags:
+            yield f"{pod.owner}: --jobs={pod.flags['jobs']}: its pods end with jobs"
+        if pod.spec.get("restartPolicy") != "Always":
+            yield f"{pod.owner}: the API takes no restartPolicy {pod.spec.get('restartPolicy')}"
+        if pod.workload.get("strategy") != {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}:
+            yield f"{pod.owner}: an update takes several workers at once, or waits for room: {pod.workload.get('strategy')}"
 
 
 @check
@@ -175,7 +196,11 @@ def evictions_are_bounded(manifests):
         budget = budgets[pod.component][0]
         if budget.get("unhealthyPodEvictionPolicy") != "AlwaysAllow":
             yield f"{pod.owner}: a pod that is not ready cannot be evicted"
-        if pod.component == "worker":
+        if pod.component == "worker" and pod.stays:
+            # Draining a node waits for no room elsewhere, if workers are on two.
+            if budget.get("maxUnavailable") != "50%" or "minAvailable" in budget:
+                yield f"{pod.owner}: its budget says {budget}"
+        elif pod.component == "worker":
             # A Job has no scale, without which only a number of pods that must stay means anything.
             if type(budget.get("minAvailable")) is not int or "maxUnavailable" in budget:
                 yield f"{pod.owner}: its budget says {budget}"

@@ -7,7 +7,7 @@ import re
 import yaml
 
 DIRECTORY = pathlib.Path("deploy/kubernetes")
-OVERLAYS = ("cpu", "everything", "gpu", "jobset")
+OVERLAYS = ("cpu", "everything", "gpu", "jobset", "pool")
 
 # From the table of docs/operations.md; the rest is worth another pod: 1 is a crash of one worker, which others survive.
 CRASH_CODE = 1
@@ -66,6 +66,11 @@ class Pod:
         return self.container["command"][0]
 
     @property
+    def stays(self):
+        """It outlives jobs."""
+        return self.owner.startswith(("Deployment", "StatefulSet"))
+
+    @property
     def is_member(self):
         return self.program != "coordinator"
 
@@ -118,7 +123,7 @@ class Manifests:
     @property
     def pods(self):
         found = []
-        for each in self.of_kind("StatefulSet") + self.of_kind("Job"):
+        for each in self.of_kind("StatefulSet") + self.of_kind("Job") + self.of_kind("Deployment"):
             found.append(Pod(f"{each['kind']} {each['metadata']['name']}", each["spec"], each["spec"]["template"]))
         for each in self.of_kind("JobSet"):
             for job in each["spec"]["replicatedJobs"]:

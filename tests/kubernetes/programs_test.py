@@ -1,6 +1,6 @@
 """The manifests fit the programs: flags and variables are theirs, and the programs that they start, with exactly these arguments,
 train deploy/kubernetes/job.yaml. A pod is a process in a network namespace, so that ports are those of the manifests too, without rights, as the
-manifests' user, and can write to its volumes alone. Only directories differ. `Run` plays the Job's part, by the rules in the manifest."""
+manifests' user, and can write to its volumes alone. Only directories differ. `Run` plays the Job's part, by the rules in the manifest, and `Pool` the Deployment's."""
 
 import json
 import os
@@ -186,14 +186,46 @@ class Run:
         return state
 
 
+class Pool:
+    """A Deployment's pods, each in a host of its own. The successor of one that is evicted starts while it still leaves."""
+
+    # Fewer than the manifest says, for machines with few cores.
+    REPLICAS = 2
+
+    def __init__(self, pods, pod, hosts):
+        self.pods, self.pod = pods, pod
+        self.free = list(hosts)
+        self.running = {}  # name -> process
+        self.started = 0
+        for _ in range(self.REPLICAS):
+            self.start()
+
+    def start(self):
+        name = f"ringmaster-worker-5d9c7b-{self.started}"
+        self.started += 1
+        self.running[name] = self.pods.start(self.pod, name, self.free.pop(0))
+
+    def scale_down(self, name):
+        """Returns the process of the pod, which has been asked to end."""
+        process = self.running.pop(name)
+        process.signal(signal.SIGTERM)
+        return process
+
+    def evict(self, name):
+        """As when its node is drained; returns as scale_down does."""
+        process = self.scale_down(name)
+        self.start()
+        return process
+
+
 class PodsTest(unittest.TestCase):
     def setUp(self):
         why = namespaces_unavailable() or mount_namespaces_unavailable()
         if why:
             self.skipTest(why)
 
-    def start(self, cluster, hosts, overlay="cpu"):
-        """A coordinator in the first host, workers in the others; returns the Run."""
+    def start(self, cluster, hosts, overlay="cpu", workload=Run):
+        """A coordinator in the first host, workers in the others; returns the Run or Pool."""
         manifests = load(overlay)
         head, *nodes = hosts
         self.coordinator = manifests.pods_of("coordinator")[0]
@@ -205,7 +237,7 @@ class PodsTest(unittest.TestCase):
         self.start_coordinator()
         for index, pod in enumerate(manifests.pods_of("parameter-server") * 2):
             self.pods.start(pod, f"ringmaster-parameter-server-{index}", nodes.pop())
-        run = Run(self.pods, manifests.pods_of("worker")[0], nodes)
+        run = workload(self.pods, manifests.pods_of("worker")[0], nodes)
         cluster.await_that("all are there", lambda: len(self.status(cluster).get("workers", [])) == len(hosts) - 1 - len(run.free))
         return run
 
@@ -232,10 +264,18 @@ class PodsTest(unittest.TestCase):
         text = (DIRECTORY / "job.yaml").read_text()
         self.assertIn("/opt/ringmaster/licenses", text)
         self.assertNotEqual(text, self.pods.local(text))
-        result = self.ringctl(cluster, "submit", *flags, "-",
+        result = self.ringctl(cluster, "-o", "json", "submit", *flags, "-",
                               stdin=self.pods.local(text.replace("/opt/ringmaster/licenses", data)))
         self.assertEqual(result.returncode, 0, result.stderr)
-        return "first-1"
+        return json.loads(result.stdout)["id"]
+
+    def metrics(self, cluster):
+        """{name: value} of the coordinator's that have no labels, as Prometheus reads them."""
+        host = cluster.coordinator_host
+        script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+        page = subprocess.run([*host.prefix(), sys.executable, "-c", script, f"http://{host.address}:9464/metrics"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        return {name: float(value) for name, value in re.findall(r"(?m)^(\w+) (\S+)$", page)}
 
     def test_the_job_trains_and_a_lost_worker_is_replaced(self):
         with Hosts(4) as hosts, Cluster() as cluster:
@@ -292,6 +332,40 @@ class PodsTest(unittest.TestCase):
             cluster.await_that("the servers are idle", lambda: [worker["state"] for worker in self.status(cluster)["workers"]
                                                                if worker["role"] == "ROLE_PARAMETER_SERVER"] ==
                                ["WORKER_STATE_IDLE"] * 2)
+
+    def test_a_pool_serves_one_job_after_another_and_loses_no_step_to_a_drain(self):
+        with Hosts(5) as hosts, Cluster() as cluster:
+            pool = self.start(cluster, hosts, "pool", Pool)
+            self.assertEqual(self.metrics(cluster)["ringmaster_workers_wanted"], 0)
+            first = self.submit(cluster, "--set=train.steps=100")
+            cluster.await_that("the first job ends", lambda: self.job(cluster, first)["state"] == "JOB_STATE_SUCCEEDED")
+
+            # The same processes serve the next one.
+            pids = {worker["name"]: int(worker["pid"]) for worker in self.status(cluster)["workers"]}
+            job = self.submit(cluster, "--set=train.steps=1000000")
+            self.await_step(cluster, job, 20)
+            self.assertEqual(pids_of(self.job(cluster, job)), pids)
+            self.assertEqual(set(pids), set(pool.running))
+            self.assertEqual(self.metrics(cluster)["ringmaster_workers_wanted"], 2)
+
+            evicted, survivor = sorted(pids)
+            self.assertEqual(pool.evict(evicted).wait(), 143)
+            cluster.await_that("its successor trains", lambda: set(pids_of(self.job(cluster, job))) == set(pool.running))
+            (successor,) = set(pool.running) - {survivor}
+            # The autoscaler asks for as many while one is missing.
+            self.assertEqual(self.metrics(cluster)["ringmaster_workers_wanted"], 2)
+
+            self.assertEqual(pool.scale_down(survivor).wait(), 143)
+            cluster.await_that("it goes on with one", lambda: set(pids_of(self.job(cluster, job))) == {successor})
+            self.await_step(cluster, job, step_of(self.job(cluster, job)) + 20)
+            self.assertEqual(self.metrics(cluster)["ringmaster_lost_steps_total"], 0)
+
+            # Nor does a job that is cancelled end its workers.
+            self.assertEqual(self.ringctl(cluster, "cancel", job).returncode, 0)
+            cluster.await_that("its worker is idle", lambda: [worker["state"] for worker in self.status(cluster)["workers"]] ==
+                               ["WORKER_STATE_IDLE"])
+            self.assertIsNone(pool.running[successor].popen.poll())
+            self.assertEqual(self.metrics(cluster)["ringmaster_workers_wanted"], 0)
 
     def test_a_job_that_cannot_succeed_fails_the_run(self):
         with Hosts(3) as hosts, Cluster() as cluster:

@@ -1,4 +1,5 @@
-"""The files in deploy/kubernetes/rendered are what `kubectl kustomize` makes of the sources now."""
+"""The files in deploy/kubernetes/rendered are what `kubectl kustomize` makes of the sources now, and components combine in an overlay of
+one's own."""
 
 import json
 import pathlib
@@ -8,8 +9,12 @@ import subprocess
 import tempfile
 import unittest
 
+import yaml
+
 from tests import report
-from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, rendered
+# The checks are known once these are loaded.
+from tests.kubernetes import checklist, cluster_checks, pod_checks  # noqa: F401
+from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, Manifests, rendered
 
 
 def why_not_here():
@@ -28,10 +33,14 @@ class RenderedTest(unittest.TestCase):
         self.assertEqual(overlays, set(OVERLAYS))
         self.assertEqual({path.stem for path in (DIRECTORY / "rendered").glob("*")}, overlays)
 
-    def test_it_is_what_the_sources_give(self):
+
+class KustomizeTest(unittest.TestCase):
+    def setUp(self):
         why = why_not_here()
         if why:
             self.skipTest(why)
+
+    def test_it_is_what_the_sources_give(self):
         with tempfile.TemporaryDirectory() as directory:
             # kustomize reads no file through a link that leads out of its directory, and tests see links.
             sources = shutil.copytree(DIRECTORY, pathlib.Path(directory) / "sources")
@@ -42,6 +51,27 @@ class RenderedTest(unittest.TestCase):
                 with self.subTest(overlay=overlay):
                     self.assertEqual((target / f"{overlay}.yaml").read_text(), rendered(overlay).read_text(),
                                      "run deploy/kubernetes/render.sh")
+
+    def test_a_pool_of_gpus_with_tls_passes_all_checks(self):
+        for components in (("tls", "pool"), ("pool", "tls")):
+            manifests = Manifests(yaml.safe_load_all(self.render({
+                "resources": ["../gpu"], "namespace": "ringmaster",
+                "components": [f"../../components/{each}" for each in components] + ["../../monitoring"]})))
+            (worker,) = manifests.pods_of("worker")
+            self.assertEqual((worker.owner, worker.flags["device"]), ("Deployment ringmaster-worker", "cuda"))
+            self.assertIn("RINGMASTER_TLS_KEY_FILE", worker.env)
+            for name, check in checklist.CHECKS.items():
+                with self.subTest(check=name, components=components):
+                    self.assertEqual(list(check(manifests)), [])
+
+    def render(self, kustomization):
+        """What kustomize makes of an overlay beside ours."""
+        with tempfile.TemporaryDirectory() as directory:
+            sources = shutil.copytree(DIRECTORY, pathlib.Path(directory) / "sources")
+            overlay = sources / "overlays" / "mine"
+            overlay.mkdir()
+            (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+            return subprocess.run(["kubectl", "kustomize", overlay], check=True, timeout=120, capture_output=True, text=True).stdout
 
 
 if __name__ == "__main__":

@@ -67,10 +67,11 @@ class SchemaTest(unittest.TestCase):
     def test_wrong_values_are_found(self):
         wrong = [("StatefulSet", "replicas", "1"), ("Job", "completionMode", "indexed"), ("Service", "ports", []),
                  ("PodDisruptionBudget", "maxUnavailable", 1.5), ("NetworkPolicy", "policyTypes", ["Out"]),
-                 ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper")]
-        objects = load("cpu")
+                 ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper"),
+                 ("Deployment", "strategy", {"type": "Rolling"}), ("Deployment", "serviceName", "pods")]
         for kind, field, value in wrong:
-            broken = copy.deepcopy(objects.of_kind(kind)[0])
+            objects = [each for overlay in ("cpu", "pool") for each in load(overlay).of_kind(kind)]
+            broken = copy.deepcopy(objects[0])
             broken["spec"][field] = value
             with self.subTest(kind=kind, field=field):
                 self.assertTrue(problems_of(broken))
