@@ -1,5 +1,5 @@
-"""Alerts fire when they should and are quiet when they should be; they and the dashboard ask for metrics that our programs have, and the
-manual has a section on each alert."""
+"""Alerts fire when they should and are quiet when they should be; they, the dashboard and the autoscaler's rule ask for metrics that our
+programs have, and the manual has a section on each alert."""
 
 import json
 import pathlib
@@ -14,10 +14,12 @@ import yaml
 
 from tests import report
 from tests.integration.cluster import Cluster, synthetic_job
-from tests.kubernetes.manifests import load
+from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, load
 
 GROUPS = load("everything").of_kind("PrometheusRule")[0]["spec"]["groups"]
 ALERTS = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
+# prometheus-adapter's configuration.
+ADAPTER = yaml.safe_load((DIRECTORY / "components/autoscaling/prometheus_adapter.yaml").read_text())
 DASHBOARD = json.loads(load("everything").of_kind("ConfigMap")[0]["data"]["ringmaster.json"])
 
 RUN = 'namespace="ringmaster",run="gpt-1"'
@@ -109,8 +111,18 @@ def panels():
     return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
+def adapter_queries():
+    """{metric: the query that prometheus-adapter makes of its rule for an autoscaler in our namespace}."""
+    queries = {}
+    for rule in ADAPTER["externalRules"]:
+        name = re.search(r'__name__="(\w+)"', rule["seriesQuery"])[1]
+        queries[name] = rule["metricsQuery"].replace("<<.Series>>", name).replace("<<.LabelMatchers>>", 'namespace="ringmaster"')
+    return queries
+
+
 def expressions():
-    """(where, expression) of all alerts and panels."""
+    """(where, expression) of all alerts, panels and the adapter's rules."""
+    yield from adapter_queries().items()
     yield from ((name, rule["expr"]) for name, rule in ALERTS.items())
     yield from ((panel["title"], target["expr"]) for panel in panels() for target in panel["targets"])
     yield from (("annotations", each["expr"]) for each in DASHBOARD["annotations"]["list"])
@@ -121,18 +133,19 @@ def base_name(metric):
     return re.sub(r"_(bucket|sum|count)$", "", metric)
 
 
-class AlertsTest(unittest.TestCase):
-    def promtool(self, *arguments):
-        if shutil.which("promtool") is None:
-            self.skipTest("promtool is not installed (deploy/setup.sh --full installs it)")
-        result = subprocess.run(["promtool", *arguments], capture_output=True, text=True)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+def promtool(test, *arguments):
+    if shutil.which("promtool") is None:
+        test.skipTest("promtool is not installed (deploy/setup.sh --full installs it)")
+    result = subprocess.run(["promtool", *arguments], capture_output=True, text=True)
+    test.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
+
+class AlertsTest(unittest.TestCase):
     def test_rules_are_rules(self):
         with tempfile.TemporaryDirectory() as directory:
             rules = pathlib.Path(directory) / "rules.yaml"
             rules.write_text(yaml.safe_dump({"groups": GROUPS}))
-            self.promtool("check", "rules", "--lint=all", "--lint-fatal", str(rules))
+            promtool(self, "check", "rules", "--lint=all", "--lint-fatal", str(rules))
 
     def test_each_alert_fires_when_it_should_and_only_then(self):
         self.assertEqual(set(CASES), set(ALERTS))
@@ -155,7 +168,7 @@ class AlertsTest(unittest.TestCase):
             rules, cases = pathlib.Path(directory) / "rules.yaml", pathlib.Path(directory) / "tests.yaml"
             rules.write_text(yaml.safe_dump({"groups": groups}))
             cases.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": tests}))
-            self.promtool("test", "rules", str(cases))
+            promtool(self, "test", "rules", str(cases))
 
     def test_each_says_what_it_is_about(self):
         for name, rule in ALERTS.items():
@@ -202,16 +215,40 @@ class DashboardTest(unittest.TestCase):
                     taken[x, y] = panel["title"]
 
     def test_expressions_are_promql(self):
-        if shutil.which("promtool") is None:
-            self.skipTest("promtool is not installed (deploy/setup.sh --full installs it)")
         queries = [target["expr"].replace("$__rate_interval", "5m") for panel in panels() for target in panel["targets"]]
         queries += [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
         rules = [{"record": f"panel:{index}:x", "expr": query} for index, query in enumerate(queries)]
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "rules.yaml"
             path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-            result = subprocess.run(["promtool", "check", "rules", str(path)], capture_output=True, text=True)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            promtool(self, "check", "rules", str(path))
+
+
+class AdapterTest(unittest.TestCase):
+    def test_it_serves_what_autoscalers_ask_for(self):
+        asked = {each["external"]["metric"]["name"] for overlay in OVERLAYS
+                 for scaler in load(overlay).of_kind("HorizontalPodAutoscaler") for each in scaler["spec"]["metrics"]}
+        self.assertEqual(set(adapter_queries()), asked)
+        self.assertTrue(asked)
+
+    def test_its_rules_have_fields_that_it_knows(self):
+        self.assertEqual(set(ADAPTER), {"externalRules"})
+        for rule in ADAPTER["externalRules"]:
+            self.assertEqual(set(rule), {"seriesQuery", "resources", "metricsQuery"})
+            # Where this is missing, an autoscaler's namespace selects nothing.
+            self.assertEqual(rule["resources"], {"overrides": {"namespace": {"resource": "namespace"}}})
+            self.assertIn("<<.LabelMatchers>>", rule["metricsQuery"])
+
+    def test_a_coordinator_that_moves_is_counted_once(self):
+        series = [{"series": f'ringmaster_workers_wanted{{namespace="{namespace}",instance="{instance}"}}', "values": values}
+                  for namespace, instance, values in (("ringmaster", "old", "6x10"), ("ringmaster", "new", "8x10"), ("other", "x", "99x10"))]
+        query = adapter_queries()["ringmaster_workers_wanted"]
+        case = {"input_series": series, "interval": "1m",
+                "promql_expr_test": [{"expr": query, "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 8}]}]}
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "tests.yaml"
+            path.write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [case]}))
+            promtool(self, "test", "rules", str(path))
 
 
 class MetricsTest(unittest.TestCase):

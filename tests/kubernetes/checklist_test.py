@@ -67,6 +67,10 @@ def policy(manifests, name):
     return manifests.named("NetworkPolicy", name)["spec"]
 
 
+def autoscaler(manifests):
+    return manifests.of_kind("HorizontalPodAutoscaler")[0]["spec"]
+
+
 def remove(manifests, kind, name):
     manifests.objects.remove(manifests.named(kind, name))
 
@@ -137,6 +141,18 @@ BROKEN = [
     ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: worker(m).workload["strategy"]["rollingUpdate"].update(maxSurge=1)),
     ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: m.named("Deployment", "ringmaster-worker").update(kind="StatefulSet")),
     ("the_workers_of_a_pool_outlive_jobs", "pool", lambda m: m.objects.append(load("cpu").of_kind("Job")[0])),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool", lambda m: worker(m).workload.pop("replicas")),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: worker(m).workload.update(replicas=4)),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: autoscaler(m).update(minReplicas=0)),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: autoscaler(m).update(maxReplicas=1)),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: autoscaler(m)["scaleTargetRef"].update(
+        name="ringmaster-workers")),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: autoscaler(m)["metrics"][0]["external"][
+        "metric"].update(name="ringmaster_workers")),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: set_argument(worker(m), "slots", "8")),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: autoscaler(m)["behavior"][
+        "scaleDown"].update(stabilizationWindowSeconds=0)),
+    ("the_pool_has_as_many_workers_as_somebody_says", "pool-autoscaled", lambda m: remove(m, "PodMonitor", "ringmaster")),
     ("finished_runs_are_removed", "cpu", lambda m: worker(m).workload.pop("ttlSecondsAfterFinished")),
     ("finished_runs_are_removed", "jobset", lambda m: worker(m).workload.update(ttlSecondsAfterFinished=1)),
     ("members_have_names_of_their_own", "cpu", lambda m: set_env(worker(m), "RINGMASTER_NAME", {"value": "worker"})),

@@ -129,6 +129,32 @@ def the_workers_of_a_pool_outlive_jobs(manifests):
 
 
 @check
+def the_pool_has_as_many_workers_as_somebody_says(manifests):
+    """That is the manifest, or an autoscaler which follows what jobs want."""
+    scalers = manifests.of_kind("HorizontalPodAutoscaler")
+    pools = {pod.owner: pod for pod in manifests.pods_of("worker") if pod.stays}
+    targets = ["{kind} {name}".format(**scaler["spec"]["scaleTargetRef"]) for scaler in scalers]
+    if not set(targets) <= set(pools) or len(targets) != len(set(targets)):
+        yield f"autoscalers are of {targets}"
+        return
+    for owner, pod in pools.items():
+        if (owner in targets) == ("replicas" in pod.workload):
+            yield f"{owner}: either replicas or an autoscaler, not {pod.workload.get('replicas')}"
+    for scaler, target in zip(scalers, targets):
+        spec = scaler["spec"]
+        if not 1 <= spec.get("minReplicas", 1) < spec["maxReplicas"]:
+            yield f"the autoscaler of {target} has from {spec.get('minReplicas')} to {spec['maxReplicas']} pods"
+        metrics = [each.get("external") for each in spec["metrics"]]
+        if metrics != [{"metric": {"name": "ringmaster_workers_wanted"},
+                        "target": {"type": "AverageValue", "averageValue": pools[target].flags["slots"]}}]:
+            yield f"the autoscaler of {target} follows {metrics}"
+        if spec.get("behavior", {}).get("scaleDown", {}).get("stabilizationWindowSeconds", 300) < 300:
+            yield f"the autoscaler of {target} takes workers away between two jobs"
+    if scalers and not manifests.of_kind("PodMonitor"):
+        yield "nobody scrapes the metric that the autoscaler follows"
+
+
+@check
 def finished_runs_are_removed(manifests):
     for each in manifests.of_kind("Job") + manifests.of_kind("JobSet"):
         if "ttlSecondsAfterFinished" not in each["spec"]:

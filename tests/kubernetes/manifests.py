@@ -7,7 +7,7 @@ import re
 import yaml
 
 DIRECTORY = pathlib.Path("deploy/kubernetes")
-OVERLAYS = ("cpu", "everything", "gpu", "jobset", "pool")
+OVERLAYS = ("cpu", "everything", "gpu", "jobset", "pool", "pool-autoscaled")
 
 # From the table of docs/operations.md; the rest is worth another pod: 1 is a crash of one worker, which others survive.
 CRASH_CODE = 1

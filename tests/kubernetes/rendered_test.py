@@ -53,7 +53,7 @@ class KustomizeTest(unittest.TestCase):
                                      "run deploy/kubernetes/render.sh")
 
     def test_a_pool_of_gpus_with_tls_passes_all_checks(self):
-        for components in (("tls", "pool"), ("pool", "tls")):
+        for components in (("tls", "pool", "autoscaling"), ("pool", "autoscaling", "tls")):
             manifests = Manifests(yaml.safe_load_all(self.render({
                 "resources": ["../gpu"], "namespace": "ringmaster",
                 "components": [f"../../components/{each}" for each in components] + ["../../monitoring"]})))

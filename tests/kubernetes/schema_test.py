@@ -68,9 +68,10 @@ class SchemaTest(unittest.TestCase):
         wrong = [("StatefulSet", "replicas", "1"), ("Job", "completionMode", "indexed"), ("Service", "ports", []),
                  ("PodDisruptionBudget", "maxUnavailable", 1.5), ("NetworkPolicy", "policyTypes", ["Out"]),
                  ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper"),
-                 ("Deployment", "strategy", {"type": "Rolling"}), ("Deployment", "serviceName", "pods")]
+                 ("Deployment", "strategy", {"type": "Rolling"}), ("Deployment", "serviceName", "pods"),
+                 ("HorizontalPodAutoscaler", "maxReplicas", 0), ("HorizontalPodAutoscaler", "metrics", [])]
         for kind, field, value in wrong:
-            objects = [each for overlay in ("cpu", "pool") for each in load(overlay).of_kind(kind)]
+            objects = [each for overlay in ("cpu", "pool-autoscaled") for each in load(overlay).of_kind(kind)]
             broken = copy.deepcopy(objects[0])
             broken["spec"][field] = value
             with self.subTest(kind=kind, field=field):
