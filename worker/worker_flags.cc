@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/files/file_flags.h"
+#include "common/protocol/labels.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/socket_address.h"
@@ -235,6 +236,12 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
                    "this process's user. Whoever may submit jobs can then do "
                    "on this host what that user can."},
           &flags.allow_commands);
+  set.Add({.name = "labels",
+           .unit = "KEY=VALUE,...",
+           .help = "What this worker is, for jobs that ask for it "
+                   "(workers.require), as in gpu=h100,zone=a. Each has the "
+                   "labels device and host in any case."},
+          &flags.labels);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
   AddMonitoringFlags("has a session with the coordinator", set,
@@ -274,6 +281,7 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
   if (flags.name.empty()) {
     return absl::InvalidArgumentError("--name is empty");
   }
+  RETURN_IF_ERROR(Annotate(ParseLabels(flags.labels).status(), "--labels"));
   if (flags.data_encryption == "required" && !HasTlsFlag(flags.credentials) &&
       !IsLoopback(coordinator->host)) {
     return absl::InvalidArgumentError(

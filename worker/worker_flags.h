@@ -43,6 +43,7 @@ struct WorkerFlags {
   FileRoots::Directories files;  // that jobs may read and write
   CredentialsOptions credentials;
   bool allow_commands = false;  // of jobs with the program `external`
+  std::string labels;           // "gpu=h100,zone=a"
   std::string restart = "auto";
   int max_crashes = 5;
   MonitoringFlags monitoring;  // of slot 0; each further one on the next port

@@ -182,6 +182,9 @@ TEST(WorkerFlagsTest, NamesTheFlagThatIsWrong) {
   flags = Good();
   flags.name = "";
   EXPECT_THAT(Refusal(flags), HasSubstr("--name"));
+  flags = Good();
+  flags.labels = "gpu=h100,zone";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--labels: \"zone\" is not KEY=VALUE"));
 }
 
 TEST(WorkerFlagsTest, ParsesAFullCommandLine) {

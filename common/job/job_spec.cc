@@ -9,6 +9,7 @@
 #include "common/job/field_rules.h"
 #include "common/job/program_rules.h"
 #include "common/job/spec_errors.h"
+#include "common/protocol/labels.h"
 #include "common/protocol/proto_time.h"
 #include "common/text/quoted.h"
 #include "google/protobuf/descriptor.h"
@@ -59,6 +60,14 @@ void CheckName(const std::string& name, SpecErrors& errors) {
       " lower-case letters, digits and dashes, begin with a letter and not "
       "end with a dash, got ",
       Quoted(name, 2 * kMaxNameLength)));
+}
+
+void CheckRequired(const Labels& labels, SpecErrors& errors) {
+  for (const auto& [key, value] : labels) {
+    const absl::Status status = CheckLabel(key, value);
+    if (!status.ok())
+      errors.Add(absl::StrCat("workers.require: ", status.message()));
+  }
 }
 
 // ---- Defaults that other fields decide.
@@ -177,6 +186,7 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
   RefuseUnknownFields(spec, "", errors);
   Fill(spec, errors);
   CheckName(spec.name(), errors);
+  CheckRequired(RequiredLabels(spec), errors);
   CheckChoices(spec, errors);
   CheckRules(spec, "", errors);
   if (errors.empty()) {
@@ -237,6 +247,11 @@ std::string SerializeSpec(const v1::JobSpec& spec) {
     spec.SerializeToCodedStream(&coded);
   }  // the streams write what is left
   return bytes;
+}
+
+Labels RequiredLabels(const v1::JobSpec& spec) {
+  return Labels(spec.workers().require().begin(),
+                spec.workers().require().end());
 }
 
 bool ResumesFromCheckpoint(const v1::JobSpec& spec) {

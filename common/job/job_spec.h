@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/protocol/labels.h"
 #include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster {
@@ -40,6 +41,9 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // Returns true if the job goes on from the newest of its checkpoints if all its workers
 // are lost, or it is suspended.
 [[nodiscard]] bool ResumesFromCheckpoint(const v1::JobSpec& spec);
+
+// Returns the labels that its workers must have.
+[[nodiscard]] Labels RequiredLabels(const v1::JobSpec& spec);
 
 // Returns true if a checkpoint that cannot be written ends the job.
 [[nodiscard]] bool FailsOnWriteError(const v1::JobSpec& spec);

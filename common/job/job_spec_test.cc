@@ -625,6 +625,11 @@ INSTANTIATE_TEST_SUITE_P(
                       ToProto(-absl::Seconds(1));
                 },
                 "workers.settle must be between 0s and 1h, got -1s"},
+        Mistake{"RequiredLabelIsNone",
+                [](auto& s) {
+                  (*s.mutable_workers()->mutable_require())["gpu"] = "h 100";
+                },
+                "workers.require: value \"h 100\" must be 1 to 63 letters"},
         Mistake{"NoProgram", [](auto& s) { s.clear_train(); },
                 "must have a program: train, bench or external"},
         Mistake{"NoModel", [](auto& s) { s.mutable_train()->clear_model(); },

@@ -142,6 +142,32 @@ class SideBySideTest(unittest.TestCase):
             cluster.await_job(small, "SUCCEEDED")
             self.assertLess(cluster.job(large)["end_time"], cluster.job(small)["end_time"])
 
+    def test_a_job_takes_only_workers_that_have_the_labels_it_asks_for(self):
+        def requiring(name, steps, label):
+            return synthetic_job(name, steps).replace("workers: {", f"workers: {{require: {{{label}}}, ")
+
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator()
+            cluster.start_worker("a")
+            cluster.start_worker("b", "--labels=gpu=h100,zone=b")
+            cluster.await_workers(2)
+            job = self.running(cluster, cluster.submit(requiring("fast", ENDLESS, "gpu: h100")))
+            self.assertEqual(workers_of(job), {"b"})
+            waiting = cluster.submit(requiring("waiting", 10, "zone: c"))
+            self.assertEqual(cluster.run_job(synthetic_job("any", 10))["members"][0]["worker"], "a")
+            explained = cluster.ringctl("explain", waiting)
+            self.assertIn("workers with zone=c: 0 of the 2 in the pool", explained.stdout)
+            self.assertIn("labels:     device=cpu, gpu=h100, host=", cluster.ringctl("describe", "b").stdout)
+            coordinator.signal(signal.SIGKILL)
+            coordinator.wait()
+            cluster.start_coordinator(listen=cluster.address)
+            cluster.start_worker("c", "--labels=zone=c")
+            self.assertEqual(workers_of(cluster.await_job(waiting, "SUCCEEDED")), {"c"})
+            cluster.cancel(job["id"])
+            refused = cluster.start_worker("d", "--labels=host=elsewhere")
+            self.assertEqual(refused.wait(), 2)
+            self.assertIn('--labels: key "host" is one that every worker has', refused.output())
+
     def test_a_job_that_is_too_large_keeps_nobody_waiting(self):
         with Cluster() as cluster:
             cluster.start_coordinator("--overtake_time=0s")

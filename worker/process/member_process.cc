@@ -28,6 +28,7 @@
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/program/service_manager.h"
+#include "common/protocol/labels.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
 #include "common/secrets/random.h"
@@ -98,6 +99,7 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.version = std::string(kVersion);
   identity.requires_encryption = flags.data_encryption == "required";
   identity.runs_commands = flags.allow_commands;
+  ASSIGN_OR_RETURN(identity.labels, ParseLabels(flags.labels));
   if (!flags.program.log_file.empty()) {
     identity.log_file =
         std::filesystem::absolute(flags.program.log_file).string();

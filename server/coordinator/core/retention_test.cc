@@ -18,6 +18,7 @@ namespace ringmaster::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 JobCreatedRecord Created(int64_t number) {
@@ -98,7 +99,8 @@ std::string StateText(const std::vector<JournalRecord>& records) {
     absl::StrAppend(&text, job.id, " best=", job.best_step,
                     " rollbacks=", job.rollbacks, " from ", job.rollback_step,
                     " counted_since=", job.counted_since,
-                    " first=", job.first_generation, " absent=");
+                    " first=", job.first_generation, " stay=", job.stay_began,
+                    " place=", job.place_after, " absent=");
     for (const AbsentMember& absent : job.absent) {
       absl::StrAppend(&text, absent.member.identity.worker, "@",
                       absent.generation, " ");
@@ -258,6 +260,30 @@ TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
   ASSERT_THAT(kept, SizeIs(3));
   EXPECT_EQ(std::get<JobChangedRecord>(kept[1]).priority, 2);
   EXPECT_EQ(std::get<JobChangedRecord>(kept[2]).is_suspended, false);
+}
+
+TEST(RetentionTest, WhenAJobTookItsPlaceAndWhenItBeganAgainStayKnown) {
+  const auto changed = [](std::optional<int> priority, int64_t place_after) {
+    return JobChangedRecord{.job_id = "j-1",
+                            .priority = priority,
+                            .is_suspended = !priority.has_value(),
+                            .time = absl::FromUnixSeconds(1),
+                            .place_after = place_after};
+  };
+  std::vector<JournalRecord> records = {
+      Created(1), Formed(1, 0), Formed(2, 0), changed(std::nullopt, 0),
+      JobSuspendedRecord{"j-1", 2, 0, true, absl::FromUnixSeconds(1)}};
+  // Priority 0, which it had, after another one.
+  records.push_back(changed(5, 2));
+  records.push_back(changed(0, 4));
+  records.push_back(changed(std::nullopt, 0));
+  for (int64_t generation = 5; generation < 40; ++generation) {
+    records.push_back(Formed(generation, generation));
+  }
+  const std::vector<JournalRecord> kept = Retained(records, 100);
+  EXPECT_LT(kept.size(), records.size());
+  EXPECT_EQ(StateText(kept), StateText(records));
+  EXPECT_THAT(StateText(kept), HasSubstr("stay=5 place=4"));
 }
 
 TEST(RetentionTest, OnceAJobHasEndedOnlyASuspensionOfItsLastMembersStays) {

@@ -198,6 +198,7 @@ class Writer {
       changed.set_suspended(*record.is_suspended);
     changed.set_reason(record.reason);
     changed.set_caller(record.caller.name);
+    changed.set_place_after(record.place_after);
     *changed.mutable_time() = ringmaster::ToProto(record.time);
   }
   void operator()(const JobSuspendedRecord& record) {
@@ -231,6 +232,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   // No release has recorded these beside the spec.
   if (v1::JobSpec spec; spec.ParseFromString(record.spec)) {
     record.resumes = ResumesFromCheckpoint(spec);
+    record.required_labels = RequiredLabels(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
   }
   record.is_benchmark = created.is_benchmark();
@@ -284,6 +286,7 @@ JobChangedRecord FromProto(const v1::JobChanged& changed) {
   record.reason = changed.reason();
   record.caller.name = changed.caller();
   record.time = ringmaster::FromProto(changed.time());
+  record.place_after = changed.place_after();
   return record;
 }
 

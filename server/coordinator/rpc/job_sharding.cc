@@ -36,6 +36,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.min_workers = spec.workers().min();
   terms.max_workers = spec.workers().max();
   terms.settle = FromProto(spec.workers().settle());
+  terms.required_labels = RequiredLabels(spec);
   // A benchmark's steps are its sizes.
   terms.total_steps =
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();

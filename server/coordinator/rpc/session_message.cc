@@ -18,10 +18,12 @@
 #include "common/parameter_server/staleness.h"
 #include "common/plan/mesh.h"
 #include "common/protocol/collective_costs_proto.h"
+#include "common/protocol/labels.h"
 #include "common/protocol/no_figures.h"
 #include "common/protocol/proto_time.h"
 #include "common/secrets/digest.h"
 #include "common/secrets/random.h"
+#include "common/status/annotate.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/quoted.h"
@@ -285,8 +287,11 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
                255);
   checks.Range("predecessor.signal", hello.predecessor().signal(), 0, 64);
   RETURN_IF_ERROR(checks.status());
+  Labels labels(hello.labels().begin(), hello.labels().end());
+  RETURN_IF_ERROR(Annotate(CheckOwnLabels(labels), "hello.labels"));
 
   HelloReceived event;
+  event.labels = std::move(labels);
   event.can_rehearse = hello.rehearses();
   event.can_probe = hello.probes();
   event.sends_logs = hello.sends_logs();

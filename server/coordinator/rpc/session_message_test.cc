@@ -100,6 +100,17 @@ TEST(SessionMessageTest, HelloTellsOfItsPredecessor) {
   EXPECT_FALSE(std::get<HelloReceived>(*without).predecessor.has_value());
 }
 
+TEST(SessionMessageTest, HelloTellsOfLabels) {
+  v1::SessionRequest request = GoodHello();
+  (*request.mutable_hello()->mutable_labels())["gpu"] = "h100";
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<HelloReceived>(*event).labels, (Labels{{"gpu", "h100"}}));
+  (*request.mutable_hello()->mutable_labels())["host"] = "another";
+  EXPECT_EQ(ParseSessionMessage(9, request, "").status().message(),
+            "hello.labels: key \"host\" is one that every worker has");
+}
+
 TEST(SessionMessageTest, HelloTellsWhatCollectivesCost) {
   v1::SessionRequest request = GoodHello();
   MachineCosts costs;

@@ -129,6 +129,7 @@ v1::Worker WorkerProto(const State& state, const Worker& worker,
   proto.set_version(worker.version);
   proto.set_log_file(worker.log_file);
   proto.set_runs_commands(worker.runs_commands);
+  proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   if (const Cordon* const cordon = state.CordonOf(worker)) {
     *proto.mutable_cordon() = CordonProto(*cordon);
   }

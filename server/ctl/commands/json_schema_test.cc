@@ -57,6 +57,7 @@ std::string ElementOf(const FieldDescriptor& field) {
 }
 
 std::string TypeOf(const FieldDescriptor& field) {
+  if (field.is_map()) return "object of strings";
   if (field.is_repeated()) return absl::StrCat("array of ", ElementOf(field));
   return absl::StrCat(ElementOf(field),
                       field.has_presence() ? "; may be absent" : "");
@@ -69,7 +70,7 @@ void AddTypes(const Descriptor& type, std::vector<const Descriptor*>& types) {
     return;
   types.push_back(&type);
   for (int i = 0; i < type.field_count(); ++i) {
-    if (IsOfTheApi(*type.field(i)))
+    if (IsOfTheApi(*type.field(i)) && !type.field(i)->is_map())
       AddTypes(*type.field(i)->message_type(), types);
   }
 }

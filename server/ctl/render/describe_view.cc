@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/protocol/labels.h"
 #include "common/protocol/proto_time.h"
 #include "server/ctl/render/listing.h"
 #include "server/ctl/render/names.h"
@@ -112,6 +113,10 @@ Lines IdentityLines(const v1::Worker& worker, absl::Time now,
                    worker.pid(), ", device ", DeviceName(worker.device())),
       absl::StrCat("address:    ", Printable(worker.data_address())),
       absl::StrCat("version:    ", Printable(worker.version())),
+      absl::StrCat("labels:     ",
+                   Printable(LabelsText(
+                       {worker.labels().begin(), worker.labels().end()})),
+                   worker.runs_commands() ? "; runs commands" : ""),
       absl::StrCat("log file:   ", worker.log_file().empty()
                                        ? std::string("none")
                                        : Printable(worker.log_file())),

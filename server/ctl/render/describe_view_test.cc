@@ -59,6 +59,8 @@ class DescribeTest : public ::testing::Test {
     worker.set_version("1.2.3");
     worker.set_job_id("words-1");
     worker.set_log_file("/var/log/" + name);
+    (*worker.mutable_labels())["zone"] = "a";
+    worker.set_runs_commands(name == "w1");
     worker.mutable_join_time()->set_seconds(700);
   }
 
@@ -97,6 +99,7 @@ TEST_F(DescribeTest, AWorkersPageHasAllThatIsKnownOfIt) {
             HasSubstr("host:       beta, pid 4711"),
             HasSubstr("address:    10.0.0.7:29500"),
             HasSubstr("version:    1.2.3"),
+            HasSubstr("labels:     zone=a; runs commands"),
             HasSubstr("log file:   /var/log/w1"),
             HasSubstr("joined:     1970-01-01T00:11:40.000+00:00 (5m00s ago)"),
             HasSubstr("job:        words-1 RUNNING, generation 7, rank 1 of 2"),

@@ -464,6 +464,8 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_log_file(identity.log_file);
   hello.set_requires_encryption(identity.requires_encryption);
   hello.set_runs_commands(identity.runs_commands);
+  hello.mutable_labels()->insert(identity.labels.begin(),
+                                 identity.labels.end());
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
     end.set_pid(identity.predecessor->pid);

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/collective_costs.h"
+#include "common/protocol/labels.h"
 
 namespace ringmaster {
 
@@ -59,6 +60,7 @@ struct WorkerIdentity {
   // It takes part only in generations whose frames are encrypted.
   bool requires_encryption = false;
   bool runs_commands = false;  // of jobs with the program `external`
+  Labels labels = {};          // beside those that every worker has
 };
 
 }  // namespace ringmaster

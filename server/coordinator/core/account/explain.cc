@@ -140,15 +140,15 @@ class Explainer {
 
   // Which workers it needs to begin, and how it comes by them.
   void ExplainLack() {
+    AddFit();
     if (!CouldBegin(state_, job_)) {
-      result_.what_unblocks = absl::StrCat(
-          "a larger pool: it needs at least ", job_.min_workers, " workers",
-          AndServers(job_.sharding.servers), ", more than there are");
+      result_.what_unblocks =
+          absl::StrCat("a larger pool: it needs at least ", NeededText(job_),
+                       ", more than there are");
       return;
     }
     result_.reasons.push_back(
-        absl::StrCat("it needs at least ", job_.min_workers, " workers",
-                     AndServers(job_.sharding.servers), "; ",
+        absl::StrCat("it needs at least ", NeededText(job_), "; ",
                      IdlePool(state_, job_).Count(Hosts::kAll),
                      " are idle and left for it"));
     if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
@@ -192,12 +192,13 @@ class Explainer {
     const IdlePool idle(state_, job_);
     const Hosts hosts = idle.HostsFor(job_.min_workers - held);
     const int have = held + idle.Count(hosts);
+    AddFit();
     AddLeftOut(hosts, v1::ROLE_WORKER);
     const int missing_servers = MissingServers();
     if (have < job_.min_workers) {
       const int missing = job_.min_workers - have;
-      Summarize(absl::StrCat("waits for workers: ", have, " of at least ",
-                             job_.min_workers));
+      Summarize(absl::StrCat("waits for workers", FitText(job_), ": ", have,
+                             " of at least ", job_.min_workers));
       if (held > 0) {
         result_.reasons.push_back(
             absl::StrCat(StepOf(job_), " is held by ",
@@ -370,6 +371,22 @@ class Explainer {
     return std::max(missing, 0);
   }
 
+  // How many workers there are such as the job asks for.
+  void AddFit() {
+    if (FitText(job_).empty()) return;
+    size_t all = 0;
+    size_t fit = 0;
+    for (const auto& [name, worker] : state_.workers) {
+      if (worker.role != v1::ROLE_WORKER) continue;
+      ++all;
+      if (IsFitFor(job_, worker)) ++fit;
+    }
+    result_.reasons.push_back(
+        absl::StrCat("workers", FitText(job_),
+                     job_.runs_commands ? " (worker --allow_commands)" : "",
+                     ": ", fit, " of the ", all, " in the pool"));
+  }
+
   // Names the workers of that role without a job that this one cannot take.
   void AddLeftOut(Hosts hosts, v1::Role role) {
     for (const auto& [name, worker] : state_.workers) {
@@ -385,6 +402,8 @@ class Explainer {
         AddWorker(worker, "is draining");
       } else if (const Cordon* const cordon = state_.CordonOf(worker)) {
         AddWorker(worker, CordonText(*cordon));
+      } else if (!IsFitFor(job_, worker)) {
+        AddWorker(worker, "is not what the job asks for");
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));
       } else if (const Worker* const peer = BadLinkOf(state_, job_, worker)) {

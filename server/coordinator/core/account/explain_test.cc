@@ -107,6 +107,21 @@ TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
   EXPECT_THAT(explanation.what_unblocks, HasSubstr("the end of gpt-1;"));
 }
 
+TEST_F(ExplainTest, AJobThatAsksForLabelsTellsHowManyHaveThem) {
+  Job queued;
+  queued.id = "mlp-2";
+  queued.number = 2;
+  queued.required_labels = {{"gpu", "h100"}};
+  state_.jobs.emplace(2, queued);
+  const Explanation explanation =
+      Explain(state_, state_.jobs.at(2), config_, At(0), journal_wait_);
+  EXPECT_THAT(explanation.reasons,
+              ElementsAre("workers with gpu=h100: 0 of the 3 in the pool"));
+  EXPECT_EQ(explanation.what_unblocks,
+            "a larger pool: it needs at least 1 worker with gpu=h100, more "
+            "than there are");
+}
+
 TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {
   Lose(1, "its stream broke: reset by peer");
   Lose(2, "nothing heard of it for 1.5s");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/protocol/labels.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
@@ -38,6 +39,10 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.can_probe = hello.can_probe;
   worker.sends_logs = hello.sends_logs;
   worker.runs_commands = hello.runs_commands;
+  worker.labels = hello.labels;
+  worker.labels[kHostLabel] = hello.host;
+  worker.labels[kDeviceLabel] =
+      hello.device.kind == v1::DEVICE_KIND_CUDA ? "cuda" : "cpu";
   worker.log_file = hello.log_file;
 }
 

@@ -35,8 +35,8 @@ namespace {
 
 std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
   if (idle_count < job.min_workers) {
-    return absl::StrCat("waits for workers: ", idle_count, " of at least ",
-                        job.min_workers, " are idle");
+    return absl::StrCat("waits for workers", FitText(job), ": ", idle_count,
+                        " of at least ", job.min_workers, " are idle");
   }
   if (idle_servers < job.sharding.servers) {
     return absl::StrCat("waits for parameter servers: ", idle_servers, " of ",
@@ -366,6 +366,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.placements =
       PlaceShardsOf(turn.state, job, identities, formation.shard_step);
+  const bool stay_begins = job.members.empty();
   job.members = CarriedOver(job, identities, formation.resume_step);
   SeatKeepers(turn, job);
   // A number is used only once, even if its record never becomes durable, so
@@ -377,6 +378,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.integrity = IntegrityOf(turn.config, formation.workers);
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
+  if (stay_begins) job.stay_began = job.generation;
   job.resume_step = formation.resume_step;
   job.is_rollback = formation.is_rollback;
   job.closing = formation.closing;

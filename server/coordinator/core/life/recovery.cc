@@ -100,6 +100,7 @@ struct FoldVisitor {
     NoteFormed(state, record.generation, record.formed_by);
     job->state = v1::JOB_STATE_PREPARING;
     if (job->generation == 0) job->first_generation = record.generation;
+    if (job->members.empty()) job->stay_began = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
     // A second one without a step in between is the same rollback: the first
@@ -198,7 +199,7 @@ struct FoldVisitor {
   absl::Status operator()(const JobChangedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
-    ApplyChange(*job, record, state.last_generation);
+    ApplyChange(*job, record);
     return absl::OkStatus();
   }
 

@@ -237,8 +237,8 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
                     const Present& present) {
   const std::string what =
       present.workers < job.min_workers
-          ? absl::StrCat("waits for workers: ", present.workers,
-                         " of at least ", job.min_workers)
+          ? absl::StrCat("waits for workers", FitText(job), ": ",
+                         present.workers, " of at least ", job.min_workers)
           : absl::StrCat("waits for parameter servers: ", present.servers,
                          " of at least ",
                          LeastCount(job, v1::ROLE_PARAMETER_SERVER));

@@ -45,22 +45,63 @@ void BeginGathering(Turn& turn, Job& job) {
   TryGather(turn, job);
 }
 
-// Returns how many idle workers are left for jobs like `job` that come after all others
-// of its priority.
-int UnclaimedCount(const State& state, const Job& job) {
+// As far as it matters, jobs of one kind are alike for the workers that they may take.
+struct Kind {
+  int priority = 0;
+  bool is_preemptible = false;
+  bool runs_commands = false;
+  Labels required_labels;
+
+  friend auto operator<=>(const Kind&, const Kind&) = default;
+};
+
+Kind KindOf(const Job& job) {
+  return {job.priority, IsPreemptible(job), job.runs_commands,
+          job.required_labels};
+}
+
+// Returns how many idle workers are left for jobs of that kind that come after all
+// others of their priority.
+int UnclaimedCount(const State& state, const Kind& kind) {
   Job last;
-  last.priority = job.priority;
+  last.priority = kind.priority;
   last.number = std::numeric_limits<int64_t>::max();
-  last.resumes = IsPreemptible(job);
+  last.resumes = kind.is_preemptible;
+  last.runs_commands = kind.runs_commands;
+  last.required_labels = kind.required_labels;
   return IdlePool(state, last).Count(Hosts::kAll);
 }
+
+// The jobs that the pool could not satisfy if it had no others, of which it was asked
+// before. (Those that have begun may leave hosts out that others do not.)
+class TooLarge {
+ public:
+  explicit TooLarge(const State& state) : state_(state) {}
+
+  bool Has(const Job& job) {
+    if (!IsNew(job)) return !CouldBegin(state_, job);
+    const auto [it, is_new] =
+        least_.emplace(std::pair(KindOf(job), job.sharding.servers), kNobody);
+    if (job.min_workers >= it->second) return true;
+    if (CouldBegin(state_, job)) return false;
+    it->second = job.min_workers;
+    return true;
+  }
+
+ private:
+  static constexpr int kNobody = std::numeric_limits<int>::max();
+
+  const State& state_;
+  // The fewest workers that were too many, by kind and parameter servers.
+  std::map<std::pair<Kind, int>, int> least_;
+};
 
 // Says what `job` waits for, if it is queued: its fewest members, `which`.
 void SayLack(Turn& turn, Job& job, const char* which) {
   if (job.state != v1::JOB_STATE_QUEUED) return;
-  SetMessage(turn, job,
-             absl::StrCat(SuspendedText(job), "waits for ", job.min_workers,
-                          " workers", AndServers(job.sharding.servers), which));
+  SetMessage(
+      turn, job,
+      absl::StrCat(SuspendedText(job), "waits for ", NeededText(job), which));
 }
 
 // `job` is the first that lacks workers; the one before is so no longer.
@@ -96,7 +137,7 @@ void SetFirst(Turn& turn, Job* job) {
   if (kept() != kept_before) turn.ScheduleSoon();
   if (job == nullptr) return;
   SayLack(turn, *job,
-          KeptFor(state) == job ? ", which are kept for it as they become idle"
+          KeptFor(state) == job ? "; workers that become idle are kept for it"
                                 : "");
 }
 
@@ -105,16 +146,16 @@ void SetFirst(Turn& turn, Job* job) {
 void AdvanceQueue(Turn& turn) {
   State& state = turn.state;
   Job* first = nullptr;
-  // By priority, and whether it is for preemptible jobs.
-  std::map<std::pair<int, bool>, int> unclaimed;
+  std::map<Kind, int> unclaimed;
+  TooLarge too_large(state);
   const std::vector<Job*> waiting = WaitingToBegin(state);
   for (Job* const job : waiting) {
     const bool is_reserving = KeptFor(state) == job;
     const bool has_claim =
         is_reserving || job->state == v1::JOB_STATE_GATHERING;
-    const std::pair kind(job->priority, IsPreemptible(*job));
+    const Kind kind = KindOf(*job);
     if (!unclaimed.contains(kind)) {
-      unclaimed[kind] = UnclaimedCount(state, *job);
+      unclaimed[kind] = UnclaimedCount(state, kind);
     }
     const bool may_begin =
         (has_claim || job->min_workers <= unclaimed.at(kind)) &&
@@ -122,7 +163,7 @@ void AdvanceQueue(Turn& turn) {
     // Only of a few it matters whether the pool is large enough.
     const bool could_begin = (!may_begin || is_reserving) &&
                              (first == nullptr || !IsNew(*job)) &&
-                             CouldBegin(state, *job);
+                             !too_large.Has(*job);
     const bool is_first = first == nullptr && could_begin;
     if (is_first) {
       first = job;
@@ -134,8 +175,11 @@ void AdvanceQueue(Turn& turn) {
                         (may_begin || (state.active_jobs.empty() &&
                                        job == waiting.front() && IsNew(*job)));
     if (begins) BeginGathering(turn, *job);
-    if (!IsNew(*job) && !may_begin && !could_begin) {
+    if (!may_begin && !could_begin && (first == nullptr || !IsNew(*job))) {
       SayLack(turn, *job, ", more than there are");
+    } else if (!begins && !is_first && IsNew(*job) &&
+               job->state == v1::JOB_STATE_QUEUED) {
+      SetMessage(turn, *job, QueuedText(*job));
     }
     if (begins || is_first) unclaimed.clear();
   }
@@ -171,7 +215,8 @@ int MostWorkers(const State& state, const Job& job, int unreplaced) {
   const auto first = state.jobs.find(state.first_lacking);
   const bool is_first = first == state.jobs.end() ||
                         first->second.number == job.number ||
-                        first->second.priority < job.priority;
+                        first->second.priority < job.priority ||
+                        !AreRivals(state, first->second, job);
   if (is_first && std::none_of(state.active_jobs.begin(),
                                state.active_jobs.end(), lacks_others)) {
     return job.max_workers;

@@ -1,5 +1,6 @@
 #include "server/coordinator/core/life/suspension.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -109,9 +110,14 @@ void OnChangeJob(Turn& turn, const ChangeRequested& change) {
     turn.Reply(change.request, std::move(refusal), job.id);
     return;
   }
-  turn.Persist(JobChangedRecord{job.id, change.priority, change.is_suspended,
-                                change.reason, turn.time, change.caller},
-               {change.request});
+  const bool takes_place_anew =
+      change.priority.value_or(job.priority) != job.priority ||
+      (job.is_suspended && change.is_suspended == false);
+  turn.Persist(
+      JobChangedRecord{job.id, change.priority, change.is_suspended,
+                       change.reason, turn.time, change.caller,
+                       takes_place_anew ? turn.state.last_generation : 0},
+      {change.request});
 }
 
 void OnJobChanged(Turn& turn, const JobChangedRecord& record,
@@ -120,7 +126,7 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
   if (Job* const job = turn.state.FindJob(record.job_id); job != nullptr) {
     const int priority = job->priority;
     const bool was_suspended = job->is_suspended;
-    ApplyChange(*job, record, turn.state.last_generation);
+    ApplyChange(*job, record);
     turn.Touch(*job);
     if (job->priority != priority) {
       turn.Emit(v1::EVENT_SEVERITY_INFO, "job.priority", *job, "",
@@ -150,12 +156,9 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
   }
 }
 
-void ApplyChange(Job& job, const JobChangedRecord& record,
-                 int64_t last_generation) {
-  const int priority = record.priority.value_or(job.priority);
-  const bool is_resumed = job.is_suspended && record.is_suspended == false;
-  if (priority != job.priority || is_resumed) job.place_after = last_generation;
-  job.priority = priority;
+void ApplyChange(Job& job, const JobChangedRecord& record) {
+  job.place_after = std::max(job.place_after, record.place_after);
+  job.priority = record.priority.value_or(job.priority);
   if (!record.is_suspended.has_value()) return;
   job.is_suspended = *record.is_suspended;
   job.suspended_text =

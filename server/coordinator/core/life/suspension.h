@@ -26,11 +26,7 @@ namespace ringmaster::coordinator {
 void OnChangeJob(Turn& turn, const ChangeRequested& change);
 void OnJobChanged(Turn& turn, const JobChangedRecord& record,
                   const std::vector<RequestToken>& waiting);
-// `last_generation`: as the state had it when the change was made. (A journal that was
-// compacted still has the first generation of each job that has not ended, so what
-// HasOvertaken in gifts.cc makes of it stays the same.)
-void ApplyChange(Job& job, const JobChangedRecord& record,
-                 int64_t last_generation);
+void ApplyChange(Job& job, const JobChangedRecord& record);
 
 // Returns true if `job` gives way and has no members any more.
 [[nodiscard]] bool IsEmptied(const Job& job);

@@ -116,7 +116,8 @@ Giver GiverOf(const State& state, const Job& job) {
 bool MayTake(const State& state, const Job& taker, const Worker& worker) {
   const HostQuarantine* const quarantine =
       state.QuarantineOf(taker, worker.host_key);
-  return (quarantine == nullptr || !quarantine->is_unfit) &&
+  return IsFitFor(taker, worker) &&
+         (quarantine == nullptr || !quarantine->is_unfit) &&
          BadLinkOf(state, taker, worker) == nullptr;
 }
 
@@ -141,7 +142,7 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
 bool HasOvertaken(const Job& job, const Job& taker) {
   return WaitsToBegin(taker) && taker.is_overdue &&
          job.priority == taker.priority && job.number > taker.number &&
-         job.first_generation > taker.place_after;
+         job.stay_began > taker.place_after;
 }
 
 // Returns true if `job` is to make room for `taker` even below its min.

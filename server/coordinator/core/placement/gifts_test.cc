@@ -22,7 +22,7 @@ class GiftsTest : public ::testing::Test {
     Job& job = AddJob(number, min);
     job.state = v1::JOB_STATE_RUNNING;
     job.generation = number;
-    job.first_generation = number;
+    job.first_generation = job.stay_began = number;
     job.start_time = absl::UnixEpoch();
     for (int rank = 0; rank < count; ++rank) {
       Worker& worker = AddWorker(job.id + "w" + std::to_string(rank));

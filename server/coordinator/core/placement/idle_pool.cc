@@ -7,7 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/protocol/labels.h"
 #include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/state/config.h"
+#include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -52,11 +56,60 @@ std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
   return claimants;
 }
 
+// Returns true if those who borrow idle workers now will give them back: no worker
+// is of a release that cannot write a checkpoint as it leaves, and no job failed to
+// write one for that lately.
+bool CanLend(const State& state) {
+  const auto is_older = [](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.role == v1::ROLE_WORKER && IsIdle(worker) &&
+           worker.protocol < kLeaveProtocol;
+  };
+  const auto keeps_all = [&](int64_t number) {
+    return state.jobs.at(number).suspend_retry !=
+           MonotonicTime::InfiniteFuture();
+  };
+  return std::ranges::none_of(state.workers, is_older) &&
+         std::ranges::none_of(state.active_jobs, keeps_all);
+}
+
 }  // namespace
 
 bool IsOnOffer(const State& state, const Worker& worker) {
   return worker.state != v1::WORKER_STATE_DRAINING &&
          state.CordonOf(worker) == nullptr;
+}
+
+bool IsFitFor(const Job& job, const Worker& worker) {
+  if (worker.role != v1::ROLE_WORKER) return true;
+  return (worker.runs_commands || !job.runs_commands) &&
+         std::includes(worker.labels.begin(), worker.labels.end(),
+                       job.required_labels.begin(), job.required_labels.end());
+}
+
+std::string FitText(const Job& job) {
+  return absl::StrCat(
+      job.required_labels.empty()
+          ? ""
+          : absl::StrCat(" with ", LabelsText(job.required_labels)),
+      job.runs_commands ? " that run commands" : "");
+}
+
+std::string NeededText(const Job& job) {
+  return absl::StrCat(Counted(static_cast<size_t>(job.min_workers), "worker"),
+                      FitText(job), AndServers(job.sharding.servers));
+}
+
+bool AreRivals(const State& state, const Job& a, const Job& b) {
+  const auto asks = [](const Job& job) {
+    return job.runs_commands || !job.required_labels.empty();
+  };
+  if (!asks(a) && !asks(b)) return true;
+  return std::ranges::any_of(state.workers, [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.role == v1::ROLE_WORKER && IsIdle(worker) &&
+           IsFitFor(a, worker) && IsFitFor(b, worker);
+  });
 }
 
 bool IsIdle(const Worker& worker) {
@@ -92,9 +145,9 @@ const Job* KeptFor(const State& state) {
 
 int MostToBegin(const State& state, const Job& job) {
   const Job* const kept_for = KeptFor(state);
-  const bool takes_all = kept_for == nullptr ||
-                         kept_for->number == job.number ||
-                         kept_for->priority < job.priority;
+  const bool takes_all =
+      kept_for == nullptr || kept_for->number == job.number ||
+      kept_for->priority < job.priority || !AreRivals(state, *kept_for, job);
   return takes_all ? job.max_workers : job.min_workers;
 }
 
@@ -137,7 +190,8 @@ IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
 
 bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   if (worker.role != role_ || !IsIdle(worker) || taken_.contains(&worker) ||
-      IsOfAnother(job_, worker) || !IsOnOffer(state_, worker)) {
+      IsOfAnother(job_, worker) || !IsOnOffer(state_, worker) ||
+      !IsFitFor(job_, worker)) {
     return false;
   }
   const HostQuarantine* const quarantine =
@@ -199,9 +253,10 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
   const int least = LeastOf(job_, role_);
   // Those who borrow workers give them back; nobody gives servers back. A job that
   // has begun would otherwise wait with all its members.
-  const bool lends = ClaimOf(viewer) == Claim::kToGoOn ||
-                     (role_ == v1::ROLE_WORKER && IsPreemptible(viewer) &&
-                      WaitsToBegin(viewer));
+  const bool lends = job_.is_overdue && !job_.is_served &&
+                     (ClaimOf(viewer) == Claim::kToGoOn ||
+                      (role_ == v1::ROLE_WORKER && IsPreemptible(viewer) &&
+                       WaitsToBegin(viewer) && CanLend(state_)));
   int claimed = job_.is_served || (job_.is_overdue && !lends) ? least : 0;
   switch (ClaimOf(job_)) {
     case Claim::kToGoOn:
@@ -245,7 +300,7 @@ bool CouldBegin(const State& state, const Job& job) {
           const HostQuarantine* const quarantine =
               state.QuarantineOf(job, worker.host_key);
           return worker.role == role && worker.session != 0 &&
-                 IsOnOffer(state, worker) &&
+                 IsOnOffer(state, worker) && IsFitFor(job, worker) &&
                  (quarantine == nullptr || !quarantine->is_unfit);
         });
   };

@@ -5,6 +5,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_IDLE_POOL_H_
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/clock/monotonic_time.h"
@@ -19,6 +20,19 @@ enum class Hosts { kReady, kSound, kAll };
 
 // Returns true if jobs may take it: it does not leave, and is not cordoned.
 [[nodiscard]] bool IsOnOffer(const State& state, const Worker& worker);
+
+// Returns true if `worker` has the labels that `job` asks for, and runs commands if the
+// job does. Any parameter server is fit.
+[[nodiscard]] bool IsFitFor(const Job& job, const Worker& worker);
+
+// " with gpu=h100, zone=a", " that run commands": the workers that are fit for `job`;
+// empty: any are.
+[[nodiscard]] std::string FitText(const Job& job);
+// "2 workers with gpu=h100 and 1 parameter server": what `job` needs to begin.
+[[nodiscard]] std::string NeededText(const Job& job);
+
+// Returns true if some idle worker is fit for both jobs.
+[[nodiscard]] bool AreRivals(const State& state, const Job& a, const Job& b);
 
 // Returns true if it has a session and no job, and its trainer has halted.
 [[nodiscard]] bool IsIdle(const Worker& worker);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/state/config.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -77,6 +78,7 @@ void AddIdle(State& state, int count) {
     worker.name = "w" + std::to_string(i);
     worker.session = state.workers.size();
     worker.join_order = state.workers.size();
+    worker.protocol = kLeaveProtocol;
   }
 }
 
@@ -93,6 +95,28 @@ TEST(IdlePoolTest, AJobThatGathersLeavesWhatItCannotTakeOrUse) {
   EXPECT_TRUE(CanBegin(state, second));
 }
 
+TEST(IdlePoolTest, AJobTakesWorkersThatAreFitForIt) {
+  State state;
+  AddIdle(state, 3);
+  Job& job = Add(state, 1, v1::JOB_STATE_QUEUED, 1, 3);
+  job.required_labels = {{"gpu", "h100"}};
+  EXPECT_FALSE(CanBegin(state, job));
+  EXPECT_FALSE(CouldBegin(state, job));
+  state.workers["w1"].labels = {{"gpu", "h100"}, {"zone", "a"}};
+  state.workers["w2"].labels = {{"gpu", "a100"}};
+  EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 1);
+  EXPECT_TRUE(CouldBegin(state, job));
+  EXPECT_EQ(NeededText(job), "1 worker with gpu=h100");
+  job.runs_commands = true;
+  EXPECT_FALSE(CanBegin(state, job));
+  EXPECT_EQ(NeededText(job), "1 worker with gpu=h100 that run commands");
+  state.workers["w1"].runs_commands = true;
+  EXPECT_TRUE(CanBegin(state, job));
+  // A server needs none.
+  state.workers["w0"].role = v1::ROLE_PARAMETER_SERVER;
+  EXPECT_TRUE(IsFitFor(job, state.workers["w0"]));
+}
+
 TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   State state;
   AddIdle(state, 2);
@@ -105,6 +129,12 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   EXPECT_FALSE(CanBegin(state, small));
   small.resumes = true;  // it would give them back
   EXPECT_TRUE(CanBegin(state, small));
+  state.workers["w0"].protocol = kLeaveProtocol - 1;  // it could not
+  EXPECT_FALSE(CanBegin(state, small));
+  state.workers["w0"].protocol = kLeaveProtocol;
+  state.jobs.at(3).suspend_retry = MonotonicTime();  // one did not
+  EXPECT_FALSE(CanBegin(state, small));
+  state.jobs.at(3).suspend_retry = MonotonicTime::InfiniteFuture();
   small.is_benchmark = true;
   EXPECT_FALSE(CanBegin(state, small));
   small.is_benchmark = false;

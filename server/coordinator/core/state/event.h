@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "common/protocol/labels.h"
 #include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
@@ -101,6 +102,8 @@ struct HelloReceived {
   bool sends_logs = false;
   // It runs the commands of jobs.
   bool runs_commands = false;
+  // Those of its own; they passed CheckOwnLabels.
+  Labels labels = {};
   // It takes part in encrypted generations only, or in others only.
   bool requires_encryption = false;
   std::string log_file;

@@ -127,6 +127,8 @@ struct JobChangedRecord {
   absl::Time time = absl::InfinitePast();
   // Only the name is kept, as of CordonedRecord's.
   Caller caller = {};
+  // Job::place_after, if it takes its place anew by this; 0: it does not.
+  int64_t place_after = 0;
 };
 
 // A job has no members any more, and goes on later.

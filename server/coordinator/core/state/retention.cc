@@ -47,6 +47,7 @@ struct DigestVisitor {
   void operator()(const JobChangedRecord& record) {
     digest.sets_priority = record.priority.has_value();
     digest.sets_suspended = record.is_suspended.has_value();
+    digest.sets_place = record.place_after != 0;
     digest.time = record.time;
   }
   template <typename Other>
@@ -128,9 +129,18 @@ class LiveJob {
     return records_[job_.generations[k]];
   }
 
+  // The job was suspended between the generation before `k` and that one: the first is
+  // the one that ended then, the other the first of a stay.
+  bool BeginsStay(size_t k) const {
+    return std::ranges::any_of(job_.suspensions, [&](size_t suspension) {
+      return job_.generations[k - 1] < suspension &&
+             suspension < job_.generations[k];
+    });
+  }
+
   bool IsNeeded(size_t k) const {
     const size_t last = job_.generations.size() - 1;
-    if (k == 0 || k == last) return true;
+    if (k == 0 || k == last || BeginsStay(k) || BeginsStay(k + 1)) return true;
     const RecordDigest& self = At(k);
     const RecordDigest& next = At(k + 1);
     // Only the generation before says since when its members are in the job.
@@ -174,13 +184,16 @@ void DropOldChanges(const std::vector<RecordDigest>& records,
                     const JobRecords& job, std::vector<Fate>& fates) {
   bool has_priority = false;
   bool has_suspended = false;
+  bool has_place = false;
   for (auto it = job.changes.rbegin(); it != job.changes.rend(); ++it) {
     const RecordDigest& change = records[*it];
     const bool is_needed = (change.sets_priority && !has_priority) ||
-                           (change.sets_suspended && !has_suspended);
+                           (change.sets_suspended && !has_suspended) ||
+                           (change.sets_place && !has_place);
     if (!is_needed) fates[*it] = Fate::kDrop;
     has_priority |= change.sets_priority;
     has_suspended |= change.sets_suspended;
+    has_place |= change.sets_place;
   }
 }
 

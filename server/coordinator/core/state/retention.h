@@ -60,6 +60,7 @@ struct RecordDigest {
   // A change of a job has these.
   bool sets_priority = false;
   bool sets_suspended = false;
+  bool sets_place = false;
 };
 
 [[nodiscard]] RecordDigest DigestOf(const JournalRecord& record);

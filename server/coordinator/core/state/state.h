@@ -20,6 +20,7 @@
 #include "common/clock/monotonic_time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "common/protocol/labels.h"
 #include "common/protocol/no_figures.h"
 #include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/frame_integrity.pb.h"
@@ -96,6 +97,8 @@ struct Worker {
   bool can_probe = false;
   bool sends_logs = false;
   bool runs_commands = false;
+  // Its own and those that every worker has; see common/protocol/labels.h.
+  Labels labels = {};
   std::string log_file;  // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave, and until when.
   std::optional<absl::Duration> patience = std::nullopt;
@@ -270,6 +273,9 @@ struct Job : JobTerms {
   // The first number that was taken for a generation of this job. Of those from
   // it to `generation`, some may be other jobs'.
   int64_t first_generation = 0;
+  // The generation with which it last began with workers, having none: first of all, or
+  // after it was suspended.
+  int64_t stay_began = 0;
   // The generation's record is durable and its members have received their
   // assignments.
   bool is_assigned = false;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/protocol/labels.h"
 #include "ringmaster/v1/figures.pb.h"
 #include "ringmaster/v1/job_state.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
@@ -85,6 +86,8 @@ struct JobTerms {
   // The wait for more workers than `min_workers`.
   absl::Duration settle;
   int64_t total_steps = 0;
+  // Those that a worker must have for it to take that.
+  Labels required_labels = {};
   // Its last step is to be in a checkpoint before it is done.
   bool keeps_checkpoints = false;
   // If it begins anew, it goes on from the newest of them.

@@ -128,6 +128,16 @@ Caller CallerOf(const Words& words) {
   return caller;
 }
 
+// "gpu:h100,zone:a".
+Labels LabelsOf(const std::string& text) {
+  Labels labels;
+  for (const absl::string_view entry :
+       absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    labels.insert(absl::StrSplit(entry, absl::MaxSplits(':', 1)));
+  }
+  return labels;
+}
+
 std::string AuditText(const State& state) {
   std::string text;
   for (const AuditedRecord& entry : state.audit) {
@@ -289,6 +299,8 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
                                                     : v1::ROLE_WORKER;
       process.can_rehearse = words.Has("rehearses");
       process.can_probe = words.Has("probes");
+      process.runs_commands = words.Text("commands", "yes") == "yes";
+      process.labels = LabelsOf(words.Text("labels", ""));
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -320,6 +332,8 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
     hello.can_probe = process.can_probe;
+    hello.runs_commands = process.runs_commands;
+    hello.labels = process.labels;
     hello.requires_encryption = words.Has("encrypts");
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();
@@ -487,6 +501,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";
   submit.runs_commands = words.Text("commands", "no") == "yes";
+  submit.required_labels = LabelsOf(words.Text("require", ""));
   submit.keeps_checkpoints = words.Text("checkpoints", "no") != "no";
   submit.resumes = words.Text("checkpoints", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";

@@ -10,7 +10,8 @@
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
-//         [key=T] [encrypts=yes]      hello of new process lives; its resume key
+//         [key=T] [encrypts=yes] [commands=no] [labels=K:V,K:V]
+//                                     hello of new process lives; its resume key
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
 //         [key=T] [protocol=N] [protocol_max=N] [encrypts=yes] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
@@ -37,7 +38,7 @@
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
 //          [checkpoints=yes|unread] [on_error=fail] [benchmark=yes] [commands=yes]
-//          [priority=N] [SHARDING]
+//          [priority=N] [require=K:V,K:V] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T]
@@ -72,6 +73,7 @@
 #include <vector>
 
 #include "common/clock/monotonic_time.h"
+#include "common/protocol/labels.h"
 #include "server/coordinator/core/core.h"
 
 namespace ringmaster::coordinator {
@@ -107,6 +109,8 @@ class Scenario {
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;
     bool can_probe = false;
+    bool runs_commands = true;
+    Labels labels;
     std::string resume_key;
   };
 
