@@ -13,8 +13,9 @@
 //     had overtaken it: this is backfill that needs no estimate of how long a job takes.
 //   - Idle workers are kept for it, as many as it needs, and lent only to jobs that can
 //     give way without losing a step (IsPreemptible); to none once it is served.
-// While it waits no job that trains grows. A job that the pool could not satisfy even if
-// it had no other is passed over until the pool is large enough.
+// While it waits no job that trains grows, unless with idle workers that are not what it
+// asks for. A job that the pool could not satisfy even if it had no other is passed over
+// until the pool is large enough.
 //
 // Jobs that train let go as many workers as a job lacks to begin, or to go on, if they
 // have so many to give (gifts.h). These are kept for it; and those that gave them grow
