@@ -17,29 +17,29 @@ namespace {
 
 constexpr size_t kMaxLength = 63;
 
-bool IsWord(std::string_view text) {
+absl::Status CheckWord(std::string_view what, std::string_view text) {
   const auto is_inner = [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.' ||
            c == '/';
   };
-  return !text.empty() && text.size() <= kMaxLength &&
-         absl::ascii_isalnum(static_cast<unsigned char>(text.front())) &&
-         absl::ascii_isalnum(static_cast<unsigned char>(text.back())) &&
-         std::all_of(text.begin(), text.end(), is_inner);
+  if (!text.empty() && text.size() <= kMaxLength &&
+      absl::ascii_isalnum(static_cast<unsigned char>(text.front())) &&
+      absl::ascii_isalnum(static_cast<unsigned char>(text.back())) &&
+      std::all_of(text.begin(), text.end(), is_inner)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(what), " ", Quoted(text, kMaxLength),
+                   " must be 1 to ", kMaxLength,
+                   " letters, digits, '-', '_', '.' and '/', and begin and end "
+                   "with a letter or digit"));
 }
 
 }  // namespace
 
 absl::Status CheckLabel(std::string_view key, std::string_view value) {
-  for (const std::string_view word : {key, value}) {
-    if (IsWord(word)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        word.data() == key.data() ? "key " : "value ", Quoted(word, kMaxLength),
-        " must be 1 to ", kMaxLength,
-        " letters, digits, '-', '_', '.' and '/', and begin and end with a "
-        "letter or digit"));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckWord("key", key));
+  return CheckWord("value", value);
 }
 
 absl::Status CheckOwnLabels(const Labels& labels) {

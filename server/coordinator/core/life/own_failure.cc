@@ -63,10 +63,7 @@ bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
     const Worker& worker = entry.second;
     const bool is_there =
         worker.state != v1::WORKER_STATE_DRAINING && worker.job_id == job.id;
-    // One that has not attached yet may be fit.
-    const bool may_be_taken = IsOnOffer(state, worker) &&
-                              (worker.session == 0 || IsFitFor(job, worker));
-    return worker.role == role && (is_there || may_be_taken) &&
+    return worker.role == role && (is_there || IsOnOffer(state, job, worker)) &&
            !HasFailedOn(state, job, worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {

@@ -18,9 +18,8 @@ int WorkersWithout(const State& state, const Job& job,
         const Worker& worker = entry.second;
         if (worker.role != v1::ROLE_WORKER) return false;
         if (worker.job_id == job.id) return true;
-        return IsIdle(worker) && IsOnOffer(state, worker) &&
-               !IsOfAnother(job, worker) && IsFitFor(job, worker) &&
-               worker.host_key != host_key &&
+        return IsIdle(worker) && IsOnOffer(state, job, worker) &&
+               !IsOfAnother(job, worker) && worker.host_key != host_key &&
                state.QuarantineOf(job, worker.host_key) == nullptr;
       }));
 }
@@ -33,8 +32,7 @@ bool HasOtherHost(const State& state, const Job& job,
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         const Worker& worker = entry.second;
         return worker.host_key != host_key &&
-               (worker.job_id == job.id ||
-                (IsOnOffer(state, worker) && IsFitFor(job, worker))) &&
+               (worker.job_id == job.id || IsOnOffer(state, job, worker)) &&
                state.QuarantineOf(job, worker.host_key) == nullptr;
       });
 }

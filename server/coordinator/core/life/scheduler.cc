@@ -80,8 +80,9 @@ class TooLarge {
 
   bool Has(const Job& job) {
     if (!IsNew(job)) return !CouldBegin(state_, job);
-    const auto [it, is_new] =
-        least_.emplace(std::pair(KindOf(job), job.sharding.servers), kNobody);
+    const auto it =
+        least_.emplace(std::pair(KindOf(job), job.sharding.servers), kNobody)
+            .first;
     if (job.min_workers >= it->second) return true;
     if (CouldBegin(state_, job)) return false;
     it->second = job.min_workers;
@@ -177,8 +178,7 @@ void AdvanceQueue(Turn& turn) {
     if (begins) BeginGathering(turn, *job);
     if (!may_begin && !could_begin && (first == nullptr || !IsNew(*job))) {
       SayLack(turn, *job, ", more than there are");
-    } else if (!begins && !is_first && IsNew(*job) &&
-               job->state == v1::JOB_STATE_QUEUED) {
+    } else if (!is_first && IsNew(*job) && job->state == v1::JOB_STATE_QUEUED) {
       SetMessage(turn, *job, QueuedText(*job));
     }
     if (begins || is_first) unclaimed.clear();

@@ -75,16 +75,17 @@ bool CanLend(const State& state) {
 
 }  // namespace
 
-bool IsOnOffer(const State& state, const Worker& worker) {
-  return worker.state != v1::WORKER_STATE_DRAINING &&
-         state.CordonOf(worker) == nullptr;
-}
-
 bool IsFitFor(const Job& job, const Worker& worker) {
   if (worker.role != v1::ROLE_WORKER) return true;
   return (worker.runs_commands || !job.runs_commands) &&
          std::includes(worker.labels.begin(), worker.labels.end(),
                        job.required_labels.begin(), job.required_labels.end());
+}
+
+bool IsOnOffer(const State& state, const Job& job, const Worker& worker) {
+  return worker.state != v1::WORKER_STATE_DRAINING &&
+         state.CordonOf(worker) == nullptr &&
+         (worker.session == 0 || IsFitFor(job, worker));
 }
 
 std::string FitText(const Job& job) {
@@ -190,8 +191,7 @@ IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
 
 bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   if (worker.role != role_ || !IsIdle(worker) || taken_.contains(&worker) ||
-      IsOfAnother(job_, worker) || !IsOnOffer(state_, worker) ||
-      !IsFitFor(job_, worker)) {
+      IsOfAnother(job_, worker) || !IsOnOffer(state_, job_, worker)) {
     return false;
   }
   const HostQuarantine* const quarantine =
@@ -300,7 +300,7 @@ bool CouldBegin(const State& state, const Job& job) {
           const HostQuarantine* const quarantine =
               state.QuarantineOf(job, worker.host_key);
           return worker.role == role && worker.session != 0 &&
-                 IsOnOffer(state, worker) && IsFitFor(job, worker) &&
+                 IsOnOffer(state, job, worker) &&
                  (quarantine == nullptr || !quarantine->is_unfit);
         });
   };

@@ -18,12 +18,14 @@ namespace ringmaster::coordinator {
 // all on hosts that are not unfit for it.
 enum class Hosts { kReady, kSound, kAll };
 
-// Returns true if jobs may take it: it does not leave, and is not cordoned.
-[[nodiscard]] bool IsOnOffer(const State& state, const Worker& worker);
-
 // Returns true if `worker` has the labels that `job` asks for, and runs commands if the
 // job does. Any parameter server is fit.
 [[nodiscard]] bool IsFitFor(const Job& job, const Worker& worker);
+
+// Returns true if `job` may take `worker`: it does not leave, is not cordoned, and is
+// fit, or has not attached yet, so that nobody knows.
+[[nodiscard]] bool IsOnOffer(const State& state, const Job& job,
+                             const Worker& worker);
 
 // " with gpu=h100, zone=a", " that run commands": the workers that are fit for `job`;
 // empty: any are.
@@ -31,7 +33,7 @@ enum class Hosts { kReady, kSound, kAll };
 // "2 workers with gpu=h100 and 1 parameter server": what `job` needs to begin.
 [[nodiscard]] std::string NeededText(const Job& job);
 
-// Returns true if some idle worker is fit for both jobs.
+// Returns true if some idle worker is fit for both jobs, or both take any.
 [[nodiscard]] bool AreRivals(const State& state, const Job& a, const Job& b);
 
 // Returns true if it has a session and no job, and its trainer has halted.
