@@ -1,5 +1,6 @@
 #include "common/job/job_spec.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,16 +48,10 @@ void RefuseUnknownFields(const google::protobuf::Message& message,
   }
 }
 
-void CheckName(const std::string& name, SpecErrors& errors) {
-  bool is_good = !name.empty() && name.size() <= kMaxNameLength &&
-                 absl::ascii_islower(name.front()) && name.back() != '-';
-  for (const char c : name) {
-    is_good = is_good &&
-              (absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-');
-  }
-  if (is_good) return;
+void CheckName(const char* field, const std::string& name, SpecErrors& errors) {
+  if (IsJobName(name)) return;
   errors.Add(absl::StrCat(
-      "name must be 1 to ", kMaxNameLength,
+      field, " must be 1 to ", kMaxNameLength,
       " lower-case letters, digits and dashes, begin with a letter and not "
       "end with a dash, got ",
       Quoted(name, 2 * kMaxNameLength)));
@@ -181,11 +176,20 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
 
 }  // namespace
 
+bool IsJobName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameLength &&
+         absl::ascii_islower(name.front()) && name.back() != '-' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+         });
+}
+
 absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
   SpecErrors errors;
   RefuseUnknownFields(spec, "", errors);
   Fill(spec, errors);
-  CheckName(spec.name(), errors);
+  CheckName("name", spec.name(), errors);
+  if (!spec.queue().empty()) CheckName("queue", spec.queue(), errors);
   CheckRequired(RequiredLabels(spec), errors);
   CheckChoices(spec, errors);
   CheckRules(spec, "", errors);

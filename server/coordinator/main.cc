@@ -40,6 +40,7 @@
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/page/page_server.h"
+#include "server/coordinator/queues/queue_file.h"
 #include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
@@ -59,6 +60,7 @@ struct CommandLine {
   std::string page_port_file;
   std::string state_dir = "ringmaster-state";
   std::string access_file;
+  std::string queues_file;
   std::string trust_domain;
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
@@ -150,6 +152,12 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .min = 0,
              .max = 7 * 24 * 3600},
             &line.overtake_time);
+  flags.Add({.name = "queues_file",
+             .unit = "FILE",
+             .help = "Queues with quotas, limits and weights, in YAML "
+                     "(docs/jobs.md); followed while it runs. Without it, "
+                     "operators set them with ringctl queues --apply."},
+            &line.queues_file);
   flags.Add({.name = "take_over",
              .help = "The journal in --state_dir is an older copy, and the "
                      "coordinator that went on from it has ended for good: "
@@ -369,6 +377,19 @@ void FollowAccessFile(const Access& access, CoordinatorRuntime& runtime,
   runtime.NoteChange(std::move(entry));
 }
 
+// Takes over what the file of queues says. One that is wrong changes nothing.
+void FollowQueueFile(QueueFileWatch& watch, CoordinatorRuntime& runtime) {
+  if (const absl::Status read = watch.Poll(); !read.ok()) {
+    LogEvent(LogLevel::kError, "queues.file_refused",
+             {{"error", std::string(read.message())}});
+  }
+  if (!watch.file().has_value()) return;
+  Caller owner;
+  owner.name = watch.path();
+  owner.address = "unix";
+  runtime.FollowQueues(*watch.file(), std::move(owner));
+}
+
 // Null: no page is wanted.
 absl::StatusOr<std::unique_ptr<PageServer>> StartPage(
     const CommandLine& line, const Access& access,
@@ -412,7 +433,11 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   config.takes_over = line.takes_over;
   config.requires_encryption = line.data_encryption == "required";
   config.max_queued_jobs = line.max_queued_jobs;
+  config.queues_file = line.queues_file;
   RETURN_IF_ERROR(config.Validate());
+  // What is wrong at the start is an error, later it is only refused.
+  QueueFileWatch queues(line.queues_file);
+  RETURN_IF_ERROR(Annotate(queues.Poll(), "--queues_file"));
   ASSIGN_OR_RETURN(const Access access, OpenAccess(line, *listen));
   RaiseDescriptorLimit();
   Limits limits = line.limits;
@@ -425,6 +450,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
                                  .limits = limits,
                                  .state_dir = line.state_dir,
                                  .version = std::string(kVersion)}));
+  FollowQueueFile(queues, *runtime);
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
                    CoordinatorServer::Start(
                        *runtime, *listen, access.credentials, access.control));
@@ -458,8 +484,10 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
       });
 
   std::optional<PeriodicThread> access_check(
-      std::in_place, Clock::Real(), kAccessInterval,
-      [&] { FollowAccessFile(access, *runtime, *server); });
+      std::in_place, Clock::Real(), kAccessInterval, [&] {
+        FollowAccessFile(access, *runtime, *server);
+        FollowQueueFile(queues, *runtime);
+      });
 
   int signal = 0;
   sigwait(&signals, &signal);

@@ -39,12 +39,33 @@ def take(browser, out, name, url, width, height, is_dark=False, is_ready=lambda:
     browser.picture(out / f"{name}.png")
 
 
+QUEUES = "queues: [{name: research, workers: 2, weight: 2}, {name: product, workers: 3, most_workers: 6}]\n"
+
+
+def start(cluster, *flags):
+    """A coordinator with a page; returns the page's address."""
+    port_file = cluster.directory / "page-port"
+    cluster.start_coordinator("--page_listen=127.0.0.1:0", f"--page_port_file={port_file}", *flags, budget="2s")
+    return f"http://127.0.0.1:{port_file.read_text().strip()}/"
+
+
+def take_queues(out):
+    with Cluster() as cluster, Browser() as browser:
+        path = cluster.directory / "queues.yaml"
+        path.write_text(QUEUES)
+        url = start(cluster, f"--queues_file={path}")
+        cluster.start_worker("w", slots=7)
+        cluster.await_workers(7)
+        for name, queue, most in (("gpt", "research", 2), ("words", "research", 3), ("rank", "product", 2)):
+            cluster.await_step(cluster.submit(f"queue: {queue}\n{synthetic_job(name, 10_000_000, 2, most)}"), 2)
+        cluster.submit(f"queue: product\n{synthetic_job('nightly', 10, 2, 2)}")
+        take(browser, out, "page-queues", f"{url}#/pool", 1000, 410, is_ready=lambda: "1 waiting" in browser.text("#queue-product"))
+
+
 def main(out):
     roots = {**ROOTS, "RINGMASTER_ALLOW_READ": "/usr/include"}
     with Cluster() as cluster, Browser() as browser:
-        port_file = cluster.directory / "page-port"
-        cluster.start_coordinator("--page_listen=127.0.0.1:0", f"--page_port_file={port_file}", budget="2s")
-        url = f"http://127.0.0.1:{port_file.read_text().strip()}/"
+        url = start(cluster)
         names = [f"node-{index}" for index in range(6)]
         workers = {name: cluster.start_worker(name, roots=roots) for name in names}
         cluster.await_workers(len(names))
@@ -59,6 +80,7 @@ def main(out):
         take(browser, out, "page-job-dark", job, 1280, 1120, is_dark=True, is_ready=has_points(browser, 20))
         take(browser, out, "page-job-phone", job, 360, 1100, is_dark=True, is_ready=has_points(browser, 20))
         take(browser, out, "page-pool-phone", f"{url}#/pool", 360, 1100)
+    take_queues(out)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,25 @@ class PageTest(unittest.TestCase):
                                              ".filter((part) => !part.labels?.length && !part.ariaLabel).map((part) => part.outerHTML)"), [], view)
             self.check_is_quiet(browser)
 
+    def test_the_pool_shows_who_has_what_of_the_quotas(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            queues = cluster.directory / "queues.yaml"
+            queues.write_text("queues: [{name: research, workers: 1, most_workers: 4}, {name: product, workers: 2}]\n")
+            _, port = start_with_page(cluster, f"--queues_file={queues}")
+            cluster.start_worker("w", slots=3)
+            cluster.await_workers(3)
+            text = "queue: research\npriority: 2\n" + synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3)
+            job_id = cluster.submit(text)
+            cluster.await_step(job_id, 1)
+            browser.open(f"http://127.0.0.1:{port}/#/pool")
+            browser.await_text("#queue-research", "2 borrowed, 1 more than needed, 1 of the quota not used. 1 job with workers, 0 waiting.")
+            browser.await_text("#queue-product", "2 of the quota not used.")
+            self.assertEqual(browser.attribute("#queue-research .bar-parts", "aria-label"), "2 borrowed, 1 more than needed, 1 of the quota not used")
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            browser.open(f"http://127.0.0.1:{port}/#/job/{job_id}")
+            browser.await_text("#view", ", queue research, which borrows for it, priority 2")
+            self.check_is_quiet(browser)
+
     def test_with_tls_it_asks_for_a_token(self):
         with tempfile.TemporaryDirectory() as keys:
             keys = pathlib.Path(keys)

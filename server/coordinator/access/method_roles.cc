@@ -13,7 +13,7 @@ constexpr RoleSet kMembers = {Role::kWorker, Role::kServer};
 constexpr RoleSet kAll = {Role::kViewer, Role::kSubmitter, Role::kOperator,
                           Role::kWorker, Role::kServer};
 
-constexpr std::array<MethodRoles, 21> kTable = {{
+constexpr std::array<MethodRoles, 22> kTable = {{
     // A worker's hello may also tell of the job that it holds; SessionReactor
     // checks that the hello's role is one of the caller's.
     {"/ringmaster.v1.CoordinatorService/Session", kMembers},
@@ -30,6 +30,7 @@ constexpr std::array<MethodRoles, 21> kTable = {{
     {"/ringmaster.v1.JobService/ExplainJob", kReaders},
     {"/ringmaster.v1.PoolService/Cordon", kOperators},
     {"/ringmaster.v1.PoolService/Uncordon", kOperators},
+    {"/ringmaster.v1.PoolService/SetQueues", kOperators},
     {"/ringmaster.v1.StatusService/GetStatus", kReaders},
     {"/ringmaster.v1.StatusService/WatchStatus", kReaders},
     {"/ringmaster.v1.StatusService/GetLogs", kReaders},

@@ -8,6 +8,7 @@
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/account/queue_use.h"
 #include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/deadlines.h"
 #include "server/coordinator/core/life/formation.h"
@@ -18,6 +19,7 @@
 #include "server/coordinator/core/life/message_bounds.h"
 #include "server/coordinator/core/life/notice.h"
 #include "server/coordinator/core/life/probing.h"
+#include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/recovery.h"
 #include "server/coordinator/core/life/scheduler.h"
@@ -65,6 +67,8 @@ void RefuseLate(Turn& turn, const EventBody& body) {
     turn.Reply(change->request, ShuttingDown(), "");
   } else if (const auto* const cordon = std::get_if<CordonRequested>(&body)) {
     turn.Reply(cordon->request, ShuttingDown(), "");
+  } else if (const auto* const queues = std::get_if<QueuesRequested>(&body)) {
+    turn.Reply(queues->request, ShuttingDown(), "");
   }
 }
 
@@ -98,6 +102,7 @@ struct GeneralVisitor {
   void operator()(const ChangeRequested& e) { OnChangeJob(turn, e); }
   void operator()(const ChangeMade& e) { Audit(turn, e.entry); }
   void operator()(const CordonRequested& e) { OnCordon(turn, e); }
+  void operator()(const QueuesRequested& e) { OnSetQueues(turn, e); }
   void operator()(const Persisted& e) { OnPersisted(turn, e); }
   void operator()(const PersistFailed& e) { OnPersistFailed(turn, e); }
   void operator()(const JournalWorks&) { OnJournalWorks(turn); }
@@ -197,6 +202,7 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
     BeginRecovered(turn);
   }
   AccountTime(impl_->state, now);
+  AccountUse(impl_->state, now);
   if (impl_->next_deadline != MonotonicTime::InfiniteFuture() &&
       now - impl_->next_deadline > impl_->config.stall_tolerance) {
     const absl::Duration delay = now - impl_->next_deadline;

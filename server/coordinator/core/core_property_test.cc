@@ -67,7 +67,10 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            "suspended",
                            "gives way",
                            "gives way to one that it has overtaken",
-                           "resume"}) {
+                           "resume",
+                           "queues",
+                           "room checked",
+                           "gives way to one within a quota"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -245,6 +245,15 @@ TEST(RetentionTest, TheLastCordonOfANameStaysUntilItIsLifted) {
   EXPECT_EQ(std::get<CordonedRecord>(kept[0]).target, "h1");
 }
 
+TEST(RetentionTest, TheLastQueuesStay) {
+  QueuesChangedRecord first{.file = {}, .used = {{"default", 1}}};
+  QueuesChangedRecord last{.file = {}, .used = {{"default", 2}}};
+  const std::vector<JournalRecord> kept =
+      Retained({first, Cordoned("h1", false), last}, 100);
+  ASSERT_THAT(kept, SizeIs(2));
+  EXPECT_EQ(std::get<QueuesChangedRecord>(kept[1]).used.at("default"), 2);
+}
+
 TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
   const auto changed = [](std::optional<int> priority,
                           std::optional<bool> is_suspended) {

@@ -128,6 +128,7 @@ class Writer {
     created.set_runs_commands(record.runs_commands);
     created.set_owner(record.owner);
     created.set_priority(record.priority);
+    created.set_queue(record.queue);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
     *created.mutable_time() = ringmaster::ToProto(record.time);
@@ -201,6 +202,16 @@ class Writer {
     changed.set_place_after(record.place_after);
     *changed.mutable_time() = ringmaster::ToProto(record.time);
   }
+  void operator()(const QueuesChangedRecord& record) {
+    v1::QueuesChanged& changed = *proto_.mutable_queues_changed();
+    *changed.mutable_file() = record.file;
+    for (const auto& [queue, used] : record.used) {
+      v1::QueueUse& use = *changed.add_uses();
+      use.set_queue(queue);
+      use.set_used_worker_seconds(used);
+    }
+    *changed.mutable_time() = ringmaster::ToProto(record.time);
+  }
   void operator()(const JobSuspendedRecord& record) {
     v1::JobSuspended& suspended = *proto_.mutable_job_suspended();
     suspended.set_job_id(record.job_id);
@@ -239,6 +250,8 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.runs_commands = created.runs_commands();
   record.owner = created.owner();
   record.priority = created.priority();
+  // Releases before queues left it out.
+  if (!created.queue().empty()) record.queue = created.queue();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());
   return record;
@@ -378,6 +391,15 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
       return JobSuspendedRecord{suspended.job_id(), suspended.generation(),
                                 suspended.step(), suspended.saved(),
                                 ringmaster::FromProto(suspended.time())};
+    }
+    case v1::JournalRecord::kQueuesChanged: {
+      const v1::QueuesChanged& changed = proto.queues_changed();
+      QueuesChangedRecord record{.file = changed.file(),
+                                 .time = ringmaster::FromProto(changed.time())};
+      for (const v1::QueueUse& use : changed.uses()) {
+        record.used[use.queue()] = use.used_worker_seconds();
+      }
+      return record;
     }
     case v1::JournalRecord::kAudited:
       return FromProto(proto.audited().entry());

@@ -105,6 +105,32 @@ void AddJobCounts(const v1::Status& status, MetricPage& page) {
                 workers_wanted);
 }
 
+void AddQueues(const v1::Status& status, MetricPage& page) {
+  for (const v1::Queue& queue : status.queues()) {
+    const MetricLabels name = {{"queue", queue.spec().name()}};
+    page.AddGauge("ringmaster_queue_quota_workers",
+                  "Workers that the jobs of a queue get when they want them.",
+                  queue.spec().workers(), name);
+    page.AddGauge("ringmaster_queue_workers",
+                  "Workers that the jobs of a queue have.", queue.workers(),
+                  name);
+    page.AddGauge("ringmaster_queue_borrowed_workers",
+                  "Workers that its jobs need beyond the queue's quota.",
+                  queue.borrowed_workers(), name);
+    page.AddGauge("ringmaster_queue_used_worker_seconds",
+                  "What its jobs have used; it decays.",
+                  queue.used_worker_seconds(), name);
+    for (const auto& [state, count] :
+         {std::pair("active", queue.active_jobs()),
+          std::pair("queued", queue.queued_jobs())}) {
+      page.AddGauge("ringmaster_queue_jobs",
+                    "Jobs of a queue that have workers or gather them, and "
+                    "that wait.",
+                    count, {name.front(), {"state", state}});
+    }
+  }
+}
+
 // "all_reduce", "parameter_server", "bench" or "external".
 std::string_view ModeOf(const v1::JobSpec& spec) {
   if (spec.has_external()) return "external";
@@ -269,6 +295,7 @@ void AddStatusMetrics(const v1::Status& status, MetricPage& page) {
                 status.coordinator().journal_error().empty() ? 1 : 0);
   AddPool(status, page);
   AddJobCounts(status, page);
+  AddQueues(status, page);
   const absl::Time now = FromProto(status.time());
   for (const v1::Job& job : status.jobs()) {
     if (job.has_end_time() && now - FromProto(job.end_time()) > kEndedRunShown)

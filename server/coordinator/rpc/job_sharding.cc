@@ -48,6 +48,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);
   terms.priority = spec.priority();
+  if (!spec.queue().empty()) terms.queue = spec.queue();
   return terms;
 }
 

@@ -319,6 +319,21 @@ absl::Status CoordinatorRuntime::Cordon(CordonRequested request,
   return PostCommand(std::move(request), std::move(reply));
 }
 
+absl::Status CoordinatorRuntime::SetQueues(QueuesRequested request,
+                                           UserReply reply) {
+  return PostCommand(std::move(request), std::move(reply));
+}
+
+void CoordinatorRuntime::FollowQueues(v1::QueueFile file, Caller owner) {
+  executor_.PostUrgent(
+      [this, file = std::move(file), owner = std::move(owner)]() mutable {
+        if (is_shut_down_) return;
+        Feed(QueuesRequested{.file = std::move(file),
+                             .caller = std::move(owner),
+                             .is_from_file = true});
+      });
+}
+
 void CoordinatorRuntime::NoteChange(AuditedRecord entry) {
   executor_.PostUrgent([this, entry = std::move(entry)]() mutable {
     if (!is_shut_down_) Feed(ChangeMade{std::move(entry)});

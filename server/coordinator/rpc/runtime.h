@@ -117,6 +117,11 @@ class CoordinatorRuntime {
   [[nodiscard]] absl::Status Change(ChangeRequested request, UserReply reply);
   // About no job.
   [[nodiscard]] absl::Status Cordon(CordonRequested request, UserReply reply);
+  [[nodiscard]] absl::Status SetQueues(QueuesRequested request,
+                                       UserReply reply);
+  // The same of the file Config::queues_file, which `owner` may write. To be called again
+  // and again: it changes nothing where that is so already, or while the journal fails.
+  void FollowQueues(v1::QueueFile file, Caller owner);
 
   // `reply` gets NOT_FOUND/JOB_NOT_FOUND without such a job.
   [[nodiscard]] absl::Status GatherTrace(std::string job, int64_t first_step,

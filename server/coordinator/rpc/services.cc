@@ -9,7 +9,9 @@
 #include "absl/time/time.h"
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
+#include "common/status/reason.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/queues/queue_file.h"
 #include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/log_gathering.h"
 #include "server/coordinator/rpc/queries.h"
@@ -275,6 +277,22 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Uncordon(
                                    .is_lifted = true,
                                    .caller = CallerOf(*context, access_)},
                                   EmptyReply(reactor)));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* PoolServiceImpl::SetQueues(
+    grpc::CallbackServerContext* context, const v1::SetQueuesRequest* request,
+    v1::SetQueuesResponse*) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::Status status = CheckQueues(request->file());
+  if (status.ok()) {
+    status = runtime_.SetQueues(
+        {.file = request->file(), .caller = CallerOf(*context, access_)},
+        EmptyReply(reactor));
+  } else {
+    status = WithReason(std::move(status), reason::kInvalidRequest);
+  }
+  FinishIfRefused(reactor, status);
   return reactor;
 }
 

@@ -105,6 +105,9 @@ class PoolServiceImpl final : public v1::PoolService::CallbackService {
   grpc::ServerUnaryReactor* Uncordon(grpc::CallbackServerContext* context,
                                      const v1::UncordonRequest* request,
                                      v1::UncordonResponse* response) override;
+  grpc::ServerUnaryReactor* SetQueues(grpc::CallbackServerContext* context,
+                                      const v1::SetQueuesRequest* request,
+                                      v1::SetQueuesResponse* response) override;
 
  private:
   CoordinatorRuntime& runtime_;

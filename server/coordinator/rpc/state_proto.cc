@@ -10,6 +10,7 @@
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/journal/record_proto.h"
 
@@ -58,6 +59,18 @@ void SetSignsOfLife(const State& state, const Job& job, const Member& member,
       ToProto(std::max(state.now - worker->last_heard, absl::ZeroDuration()));
   if (worker->waiting_for_rank >= 0)
     proto.set_waiting_for_rank(worker->waiting_for_rank);
+}
+
+v1::Queue QueueProto(const Queue& queue, const QueueFigures& figures) {
+  v1::Queue proto;
+  *proto.mutable_spec() = queue.spec;
+  proto.set_workers(figures.workers);
+  proto.set_needed_workers(figures.needed);
+  proto.set_borrowed_workers(figures.borrowed);
+  proto.set_active_jobs(figures.active_jobs);
+  proto.set_queued_jobs(figures.queued_jobs);
+  proto.set_used_worker_seconds(queue.used);
+  return proto;
 }
 
 void SetIncidents(const State& state, const Job& job, MemberDetail detail,
@@ -144,6 +157,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   proto.set_owner(job.owner);
   proto.set_priority(job.priority);
   proto.set_suspended(job.is_suspended);
+  proto.set_queue(job.queue);
+  proto.set_borrows(job.borrows);
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
@@ -213,6 +228,10 @@ v1::Status StatusProto(const StatusSource& source) {
   }
   for (const auto& [target, cordon] : state.cordons) {
     *proto.add_cordons() = CordonProto(cordon);
+  }
+  for (const auto& [name, figures] : FiguresOfQueues(state)) {
+    *proto.add_queues() =
+        QueueProto(state.queues.at(std::string(name)), figures);
   }
   const std::map<const Job*, int> positions = QueuePositions(state);
   int ended_count = 0;

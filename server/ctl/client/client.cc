@@ -215,6 +215,12 @@ absl::Status Client::Uncordon(const std::string& target) {
               &response);
 }
 
+absl::Status Client::SetQueues(const v1::SetQueuesRequest& request) {
+  v1::SetQueuesResponse response;
+  return Call(&Connection::pool, &v1::PoolService::Stub::SetQueues, request,
+              &response);
+}
+
 absl::StatusOr<v1::ListAuditResponse> Client::ListAudit(int64_t entries) {
   v1::ListAuditResponse all;
   v1::ListAuditRequest request;

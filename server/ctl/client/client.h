@@ -85,6 +85,7 @@ class Client {
   // Takes workers out of use, and gives them back.
   [[nodiscard]] absl::Status Cordon(const v1::CordonRequest& request);
   [[nodiscard]] absl::Status Uncordon(const std::string& target);
+  [[nodiscard]] absl::Status SetQueues(const v1::SetQueuesRequest& request);
   // The last changes, newest first; at most `entries`, all of them if that is 0.
   [[nodiscard]] absl::StatusOr<v1::ListAuditResponse> ListAudit(
       int64_t entries);

@@ -39,6 +39,7 @@
 #include "server/ctl/commands/logs.h"
 #include "server/ctl/commands/pki.h"
 #include "server/ctl/commands/queries.h"
+#include "server/ctl/commands/queues.h"
 #include "server/ctl/commands/run.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/state.h"
@@ -72,6 +73,7 @@ struct CommandLine {
   PkiOptions pki;
   AuditOptions audit;
   CordonOptions cordon;
+  QueuesOptions queues;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -262,6 +264,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .min = 0},
             &line.trace.last_step);
   AddCordonCommands(flags, line.cordon);
+  AddQueuesCommand(flags, line.queues);
   AddBundleCommand(flags, line.bundle);
   AddAuditCommand(flags, line.audit);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
@@ -338,6 +341,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "submit") return RunSubmit(context, line.submit);
   if (command == "cordon" || command == "drain" || command == "uncordon")
     return RunCordon(context, command, line.cordon);
+  if (command == "queues") return RunQueues(context, line.queues);
   if (command == "audit") return RunAudit(context, line.audit);
   if (command == "version") return RunVersion(context);
   line.trace.job = line.job;

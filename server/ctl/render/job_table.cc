@@ -55,6 +55,7 @@ std::vector<Column> Columns(bool is_wide) {
                                  {"TIME", Align::kRight},
                                  {"LEFT", Align::kRight}};
   if (is_wide) {
+    columns.push_back({"QUEUE"});
     columns.push_back({"PRIORITY", Align::kRight});
     columns.push_back({"SUBMITTED"});
     columns.push_back({"BEGAN"});
@@ -78,6 +79,7 @@ std::vector<std::string> Row(const v1::Job& job, bool is_wide, absl::Time now,
       ElapsedText(job, now),
       LeftCell(job)};
   if (is_wide) {
+    row.push_back(job.queue().empty() ? "-" : Printable(job.queue()));
     row.push_back(absl::StrCat(job.priority()));
     row.push_back(TimeCell(job.has_create_time(), job.create_time(), style));
     row.push_back(TimeCell(job.has_start_time(), job.start_time(), style));

@@ -62,6 +62,10 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
   }
   if (job.priority() != 0)
     absl::StrAppend(&line, "  priority ", job.priority());
+  // What everybody has who names none needs no words.
+  if (job.queue() != "default" && !job.queue().empty())
+    absl::StrAppend(&line, "  queue ", Printable(job.queue()),
+                    job.borrows() ? " (borrows)" : "");
   if (job.queue_position() > 0)
     absl::StrAppend(&line, "  ", job.queue_position(),
                     " before it in the queue");

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -141,6 +142,16 @@ class Explainer {
   // Which workers it needs to begin, and how it comes by them.
   void ExplainLack() {
     AddFit();
+    if (std::string quota = QuotaText(state_, job_); !quota.empty()) {
+      result_.reasons.push_back(std::move(quota));
+    }
+    if (std::string room = RoomText(state_, job_);
+        !room.empty() && GiftsText(state_, job_).empty()) {
+      result_.reasons.push_back(std::move(room));
+      result_.what_unblocks = absl::StrCat("the end of jobs of queue ",
+                                           QueueOf(state_, job_)->spec.name());
+      return;
+    }
     if (!CouldBegin(state_, job_)) {
       result_.what_unblocks =
           absl::StrCat("a larger pool: it needs at least ", NeededText(job_),
@@ -294,7 +305,10 @@ class Explainer {
       const Job* const first = it == state_.jobs.end() ? nullptr : &it->second;
       result_.reasons.push_back(absl::StrCat(
           "takes up to ", job_.max_workers, " workers, and has ", workers,
-          first == nullptr
+          MostOfQueue(state_, job_) <= workers
+              ? absl::StrCat(": its queue has no room for more (",
+                             QueueOf(state_, job_)->spec.name(), ")")
+          : first == nullptr
               ? ": it grows when more join the pool"
               : absl::StrCat(": it grows once job ", first->id, " has its")));
     }

@@ -68,7 +68,7 @@ MonotonicTime EarliestDeadline(const State& state) {
     earliest = std::min(earliest, rebuilding.deadline);
   }
   if (IsOutdated(state)) return earliest;
-  earliest = std::min(earliest, state.overdue_check);
+  earliest = std::min({earliest, state.overdue_check, state.turns_check});
   for (const int64_t number : state.active_jobs) {
     earliest = std::min(earliest, EarliestOf(state.jobs.at(number)));
   }
@@ -86,6 +86,10 @@ void ActOnDeadlines(Turn& turn) {
   if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
   if (turn.state.overdue_check <= turn.now) {
     turn.state.overdue_check = MonotonicTime::InfiniteFuture();
+    turn.ScheduleSoon();
+  }
+  if (turn.state.turns_check <= turn.now) {
+    turn.state.turns_check = MonotonicTime::InfiniteFuture();
     turn.ScheduleSoon();
   }
   for (Job* const job : turn.state.ActiveJobs()) ActOnDeadlinesOf(turn, *job);

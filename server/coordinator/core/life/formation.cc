@@ -305,6 +305,15 @@ void OnPreparedDifferently(Turn& turn, Job& job) {
   }
 }
 
+// `job` begins, or begins again, with its new generation.
+void NoteStay(const State& state, Job& job) {
+  job.stay_began = job.generation;
+  const auto first = state.jobs.find(state.first_lacking);
+  const bool overtakes =
+      first != state.jobs.end() && IsAhead(first->second, job);
+  job.overtook = overtakes ? first->first : 0;
+}
+
 }  // namespace
 
 void SetMessage(Turn& turn, Job& job, std::string message) {
@@ -378,7 +387,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.integrity = IntegrityOf(turn.config, formation.workers);
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
-  if (stay_begins) job.stay_began = job.generation;
+  if (stay_begins) NoteStay(turn.state, job);
   job.resume_step = formation.resume_step;
   job.is_rollback = formation.is_rollback;
   job.closing = formation.closing;

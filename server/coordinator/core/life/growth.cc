@@ -61,7 +61,7 @@ int CountIn(const State& state, const Job& job, v1::Role role, int let_go) {
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
-  if (job.gives_way.has_value()) return 0;
+  if (job.gives_way.has_value() || MostCount(job, role) == 0) return 0;
   const int let_go = LetGoCount(state, job, role);
   // While others lack workers, nobody takes the place of one that is let go.
   const int most = role == v1::ROLE_WORKER ? MostWorkers(state, job, let_go)

@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/life/training.h"
@@ -208,6 +209,10 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
     turn.Reply(submit.request, std::move(refusal), "");
     return;
   }
+  if (absl::Status refusal = MaySubmit(turn, submit); !refusal.ok()) {
+    turn.Reply(submit.request, std::move(refusal), "");
+    return;
+  }
   if (!turn.state.journal_error.empty()) {
     turn.Reply(
         submit.request,
@@ -259,7 +264,9 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
           " workers", AndServers(job.sharding.servers), ", ",
           job.runs_commands ? std::string("a command")
                             : absl::StrCat(job.total_steps, " steps"),
-          job.priority == 0 ? "" : absl::StrCat(", priority ", job.priority)));
+          job.priority == 0 ? "" : absl::StrCat(", priority ", job.priority),
+          job.queue == kDefaultQueue ? ""
+                                     : absl::StrCat(", queue ", job.queue)));
   turn.Reply(waiting, absl::OkStatus(), record.id);
   turn.ScheduleSoon();
   Audit(turn, {.caller = record.caller,

@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
+#include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/suspension.h"
 
@@ -48,6 +49,9 @@ struct DurableVisitor {
     OnJobChanged(turn, record, waiting);
   }
   void operator()(const JobSuspendedRecord&) {}
+  void operator()(const QueuesChangedRecord& record) {
+    OnQueuesDurable(turn, record, waiting);
+  }
   void operator()(const JobEndedRecord& record) {
     OnEndDurable(turn, record, waiting);
   }
@@ -86,7 +90,8 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
   if (OnRebuiltNotDurable(turn, pending->record)) return;
   // The job never was, nor was the cordon or the change.
   if (is_creation || std::holds_alternative<CordonedRecord>(pending->record) ||
-      std::holds_alternative<JobChangedRecord>(pending->record)) {
+      std::holds_alternative<JobChangedRecord>(pending->record) ||
+      std::holds_alternative<QueuesChangedRecord>(pending->record)) {
     return;
   }
   if (const auto* const record =

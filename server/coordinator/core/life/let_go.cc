@@ -1,5 +1,6 @@
 #include "server/coordinator/core/life/let_go.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "server/coordinator/core/life/hand_over.h"
@@ -46,10 +47,12 @@ void LetDrainedGo(const State& state, const Job& job,
 }
 
 void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
+  const auto is_given = [&](const Gift& gift) { return gift.giver == &job; };
+  if (std::ranges::none_of(gifts, is_given)) return;
   int spare = StayingCount(state, job, v1::ROLE_WORKER) - job.min_workers;
   if (spare <= 0) return;
   for (const Gift& gift : gifts) {
-    if (gift.giver != &job || gift.worker->is_let_go || spare-- <= 0) continue;
+    if (!is_given(gift) || gift.worker->is_let_go || spare-- <= 0) continue;
     state.FindWorker(gift.worker->name)->is_let_go = true;
   }
 }

@@ -21,6 +21,7 @@
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/life/training.h"
@@ -196,6 +197,11 @@ struct FoldVisitor {
     return absl::OkStatus();
   }
 
+  absl::Status operator()(const QueuesChangedRecord& record) {
+    ApplyQueues(state, record);
+    return absl::OkStatus();
+  }
+
   absl::Status operator()(const JobChangedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
@@ -329,6 +335,7 @@ void BeginRecovered(Turn& turn) {
   }
   BeginQuarantines(turn);
   NoteRecoveredCordons(turn.state);
+  turn.state.used_to = turn.state.use_saved = turn.now;
   // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
   for (Job* const job : turn.state.ActiveJobs()) BeginRecovered(turn, *job);

@@ -361,10 +361,15 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                                        const ResumePoint& point,
                                        bool leavers_count) {
   const bool is_done = point.resume_step >= job.total_steps;
+  const int on_top = leavers_count
+                         ? 0
+                         : AliveCount(job, v1::ROLE_WORKER) -
+                               StayingCount(turn.state, job, v1::ROLE_WORKER);
   std::vector<const Worker*> members = NextMembers(
       turn, job,
       {v1::ROLE_WORKER,
-       is_done ? LeastWorkers(job, point) : MostWorkers(turn.state, job),
+       is_done ? LeastWorkers(job, point)
+               : MostWorkers(turn.state, job, /*unreplaced=*/on_top),
        HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER), leavers_count});
   const std::vector<const Worker*> servers = NextMembers(
       turn, job,

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,9 +15,11 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
+#include "server/coordinator/core/placement/quotas.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -48,6 +51,7 @@ void BeginGathering(Turn& turn, Job& job) {
 // As far as it matters, jobs of one kind are alike for the workers that they may take.
 struct Kind {
   int priority = 0;
+  bool borrows = false;
   bool is_preemptible = false;
   bool runs_commands = false;
   Labels required_labels;
@@ -56,15 +60,17 @@ struct Kind {
 };
 
 Kind KindOf(const Job& job) {
-  return {job.priority, IsPreemptible(job), job.runs_commands,
+  return {job.priority, job.borrows, IsPreemptible(job), job.runs_commands,
           job.required_labels};
 }
 
 // Returns how many idle workers are left for jobs of that kind that come after all
-// others of their priority.
+// others of their priority and right to workers.
 int UnclaimedCount(const State& state, const Kind& kind) {
   Job last;
   last.priority = kind.priority;
+  last.borrows = kind.borrows;
+  last.turn = std::numeric_limits<int>::max();
   last.number = std::numeric_limits<int64_t>::max();
   last.resumes = kind.is_preemptible;
   last.runs_commands = kind.runs_commands;
@@ -81,7 +87,10 @@ class TooLarge {
   bool Has(const Job& job) {
     if (!IsNew(job)) return !CouldBegin(state_, job);
     const auto it =
-        least_.emplace(std::pair(KindOf(job), job.sharding.servers), kNobody)
+        least_
+            .emplace(std::tuple(job.required_labels, job.runs_commands,
+                                job.sharding.servers),
+                     kNobody)
             .first;
     if (job.min_workers >= it->second) return true;
     if (CouldBegin(state_, job)) return false;
@@ -93,8 +102,9 @@ class TooLarge {
   static constexpr int kNobody = std::numeric_limits<int>::max();
 
   const State& state_;
-  // The fewest workers that were too many, by kind and parameter servers.
-  std::map<std::pair<Kind, int>, int> least_;
+  // The fewest workers that were too many, by what these must be, and the parameter
+  // servers beside them.
+  std::map<std::tuple<Labels, bool, int>, int> least_;
 };
 
 // Says what `job` waits for, if it is queued: its fewest members, `which`.
@@ -142,6 +152,58 @@ void SetFirst(Turn& turn, Job* job) {
                                 : "");
 }
 
+// The room in queues that have a limit, for jobs that are looked at in their order.
+class Rooms {
+ public:
+  explicit Rooms(State& state) : state_(state) {}
+
+  // Returns true if `job`, which is queued, waits for room in its queue. Only the
+  // `first` that lacks workers is given any.
+  bool Hold(Job& job, bool is_first) {
+    const Queue* const queue = LimitedQueueOf(job);
+    if (queue == nullptr) return false;
+    job.needed_ahead = ahead_[queue];
+    if (!HasRoom(state_, job)) return true;
+    const auto [most, is_new] = most_.try_emplace(queue, 0);
+    if (is_new) most->second = MostOfQueue(state_, job);
+    return most->second < job.min_workers && !(is_first && IsGivenRoom(job));
+  }
+
+  // `job` goes on waiting: those behind it leave it its room, unless it never has any.
+  void Reserve(const Job& job) {
+    const Queue* const queue = LimitedQueueOf(job);
+    if (queue != nullptr && job.min_workers <= queue->spec.most_workers()) {
+      ahead_[queue] += job.min_workers;
+    }
+  }
+
+  // A job has begun.
+  void Renew() {
+    SetStandings(state_);
+    most_.clear();
+  }
+
+ private:
+  const Queue* LimitedQueueOf(const Job& job) const {
+    const Queue* const queue = QueueOf(state_, job);
+    return queue != nullptr && queue->spec.has_most_workers() ? queue : nullptr;
+  }
+
+  // Others of its queue, which have more than their fewest, would give it workers.
+  bool IsGivenRoom(const Job& job) {
+    const int64_t first = std::exchange(state_.first_lacking, job.number);
+    const bool is_given = std::ranges::any_of(
+        Gifts(state_), [&](const Gift& gift) { return gift.taker == &job; });
+    state_.first_lacking = first;
+    return is_given;
+  }
+
+  State& state_;
+  // By queue: what those that wait need, and MostOfQueue for one more.
+  std::map<const Queue*, int64_t> ahead_;
+  std::map<const Queue*, int> most_;
+};
+
 // Queued jobs begin in their order, as far as there are workers. Of a long queue
 // only those are looked at closely for which there may be enough.
 void AdvanceQueue(Turn& turn) {
@@ -149,8 +211,16 @@ void AdvanceQueue(Turn& turn) {
   Job* first = nullptr;
   std::map<Kind, int> unclaimed;
   TooLarge too_large(state);
+  Rooms rooms(state);
   const std::vector<Job*> waiting = WaitingToBegin(state);
   for (Job* const job : waiting) {
+    if (job->state == v1::JOB_STATE_QUEUED &&
+        rooms.Hold(*job, /*is_first=*/first == nullptr)) {
+      SetMessage(turn, *job,
+                 absl::StrCat(SuspendedText(*job), RoomText(state, *job)));
+      if (!too_large.Has(*job)) rooms.Reserve(*job);
+      continue;
+    }
     const bool is_reserving = KeptFor(state) == job;
     const bool has_claim =
         is_reserving || job->state == v1::JOB_STATE_GATHERING;
@@ -172,10 +242,17 @@ void AdvanceQueue(Turn& turn) {
     }
     // With nobody before it, a job says itself what it waits for. One that has begun
     // before would claim what it lacks, and hold up smaller ones.
-    const bool begins = job->state == v1::JOB_STATE_QUEUED &&
-                        (may_begin || (state.active_jobs.empty() &&
-                                       job == waiting.front() && IsNew(*job)));
-    if (begins) BeginGathering(turn, *job);
+    const bool begins =
+        job->state == v1::JOB_STATE_QUEUED &&
+        (may_begin || (state.active_jobs.empty() && state.queues.empty() &&
+                       job == waiting.front() && IsNew(*job)));
+    if (begins) {
+      BeginGathering(turn, *job);
+      rooms.Renew();
+    } else if (job->state == v1::JOB_STATE_QUEUED && !state.queues.empty() &&
+               !too_large.Has(*job)) {
+      rooms.Reserve(*job);
+    }
     if (!may_begin && !could_begin && (first == nullptr || !IsNew(*job))) {
       SayLack(turn, *job, ", more than there are");
     } else if (!is_first && IsNew(*job) && job->state == v1::JOB_STATE_QUEUED) {
@@ -190,18 +267,27 @@ void AdvanceQueue(Turn& turn) {
 
 void Schedule(Turn& turn) {
   turn.state.must_schedule = false;
+  SetStandings(turn.state);
   std::vector<Job*> active = turn.state.ActiveJobs();
   std::sort(active.begin(), active.end(),
             [](const Job* a, const Job* b) { return IsBefore(*a, *b); });
   // Those that train come last.
   for (Job* const job : active) {
-    if (job->state == v1::JOB_STATE_GATHERING) TryGather(turn, *job);
+    if (job->state != v1::JOB_STATE_GATHERING) continue;
+    // It would fill its queue without a worker.
+    if (!turn.state.queues.empty() && IsNew(*job) &&
+        !CanBegin(turn.state, *job)) {
+      ReturnToQueue(turn, *job);
+    } else {
+      TryGather(turn, *job);
+    }
   }
   if (turn.state.rebuildings.empty()) AdvanceQueue(turn);
   const std::vector<Gift> gifts = Gifts(turn.state);
   for (Job* const job : active) ArmGrowth(turn, *job, gifts);
   EndNeedlessRehearsals(turn);
   NoteEmpty(turn);
+  SaveUse(turn);
 }
 
 int MostWorkers(const State& state, const Job& job, int unreplaced) {
@@ -217,13 +303,16 @@ int MostWorkers(const State& state, const Job& job, int unreplaced) {
                         first->second.number == job.number ||
                         first->second.priority < job.priority ||
                         !AreRivals(state, first->second, job);
-  if (is_first && std::none_of(state.active_jobs.begin(),
-                               state.active_jobs.end(), lacks_others)) {
-    return job.max_workers;
-  }
+  const bool has_rivals =
+      !is_first || std::any_of(state.active_jobs.begin(),
+                               state.active_jobs.end(), lacks_others);
+  const int most = has_rivals
+                       ? job.min_workers
+                       : std::max(job.min_workers, MostOfQueue(state, job));
+  if (most >= job.max_workers) return job.max_workers;
   const int leaving = AliveCount(job, v1::ROLE_WORKER) -
                       StayingCount(state, job, v1::ROLE_WORKER);
-  return std::min(job.max_workers, job.min_workers + leaving - unreplaced);
+  return std::min(job.max_workers, most + leaving - unreplaced);
 }
 
 }  // namespace ringmaster::coordinator

@@ -22,7 +22,9 @@
 // again once nobody lacks workers.
 //
 // Jobs of a higher priority come first in all of this: in the queue, where idle workers
-// are claimed, and where workers are given. One that somebody has suspended takes none.
+// are claimed, and where workers are given. Of the same priority, jobs within the quotas
+// of their queues come first (quotas.h); one whose queue has no room for it is passed
+// over. One that somebody has suspended takes none.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SCHEDULER_H_
 
@@ -36,10 +38,10 @@ namespace ringmaster::coordinator {
 // look.
 void Schedule(Turn& turn);
 
-// Returns as many workers as `job` may have now: those that it takes at most; or,
-// if another job, of no lower priority, lacks workers to go on, or to begin and could
-// have them, those
-// that it needs, and one for each that leaves, without `unreplaced` of those.
+// Returns as many workers as `job` may have now, of those that it takes at most: as many
+// as its queue has room for; or, if another job, of no lower priority, lacks workers to
+// go on, or to begin and could have them, those that it needs; and one for each that
+// leaves, without `unreplaced` of those.
 [[nodiscard]] int MostWorkers(const State& state, const Job& job,
                               int unreplaced = 0);
 

@@ -69,21 +69,10 @@ std::string ByText(const JobChangedRecord& record) {
                       record.reason.empty() ? "" : ": ", record.reason);
 }
 
-// A job that has no members yet returns to the queue, or takes its place there
-// anew.
-void ReturnToQueue(Turn& turn, Job& job) {
-  Account(job, turn.now);
-  job.state = v1::JOB_STATE_QUEUED;
-  job.gives_way.reset();
-  job.suspend_retry = MonotonicTime::InfiniteFuture();
+// It has not been the first that lacks workers yet.
+void WaitAnew(Job& job) {
   job.is_overdue = job.is_served = false;
   job.first_since.reset();
-  ForgetSuspicions(job);
-  ClearDeadlines(job);
-  turn.state.active_jobs.erase(job.number);
-  job.message = QueuedText(job);
-  turn.Touch(job);
-  turn.ScheduleSoon();
 }
 
 void OnSuspendedOrResumed(Turn& turn, Job& job) {
@@ -94,7 +83,9 @@ void OnSuspendedOrResumed(Turn& turn, Job& job) {
   const bool is_idle =
       job.state == v1::JOB_STATE_QUEUED ||
       (job.state == v1::JOB_STATE_GATHERING && job.members.empty());
-  if (is_idle) ReturnToQueue(turn, job);
+  if (!is_idle) return;
+  WaitAnew(job);
+  ReturnToQueue(turn, job);
 }
 
 }  // namespace
@@ -166,6 +157,19 @@ void ApplyChange(Job& job, const JobChangedRecord& record) {
   if (job.state == v1::JOB_STATE_QUEUED) job.message = QueuedText(job);
 }
 
+void ReturnToQueue(Turn& turn, Job& job) {
+  Account(job, turn.now);
+  job.state = v1::JOB_STATE_QUEUED;
+  job.gives_way.reset();
+  job.suspend_retry = MonotonicTime::InfiniteFuture();
+  ForgetSuspicions(job);
+  ClearDeadlines(job);
+  turn.state.active_jobs.erase(job.number);
+  job.message = QueuedText(job);
+  turn.Touch(job);
+  turn.ScheduleSoon();
+}
+
 bool IsEmptied(const Job& job) {
   return job.gives_way.has_value() && AliveCount(job, v1::ROLE_WORKER) == 0 &&
          AliveCount(job, v1::ROLE_PARAMETER_SERVER) == 0;
@@ -194,6 +198,7 @@ void Suspend(Turn& turn, Job& job) {
   EndRehearsals(turn, job, absl::StrCat("job ", job.id, " ", why));
   job.members.clear();
   job.closing = Closing::kNone;
+  WaitAnew(job);
   ReturnToQueue(turn, job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.suspended", job, "",
             absl::StrCat(why, " ", step,

@@ -37,6 +37,9 @@ void ApplyChange(Job& job, const JobChangedRecord& record);
 // "suspended after step 40; "; empty if it was not.
 [[nodiscard]] std::string SuspendedText(const Job& job);
 
+// A job that has no members returns to its place in the queue.
+void ReturnToQueue(Turn& turn, Job& job);
+
 // Queues `job`, which is emptied, again.
 void Suspend(Turn& turn, Job& job);
 

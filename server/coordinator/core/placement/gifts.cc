@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/coordinator/core/placement/idle_pool.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/config.h"
 
@@ -71,6 +72,8 @@ struct Giver {
   // How many members it has beyond its min; if it gives way, how many it has.
   int spare = 0;
   bool gives_way = false;
+  // It is of another queue than the taker's, which has no room.
+  bool is_other = false;
   // Its members that could be another job's: those that hold its steps by rank, then
   // those that do not. The last is given first.
   std::vector<const Worker*> workers = {};
@@ -121,13 +124,15 @@ bool MayTake(const State& state, const Job& taker, const Worker& worker) {
          BadLinkOf(state, taker, worker) == nullptr;
 }
 
-// Returns those that can give `taker` workers, with only these workers.
+// Returns those that can give `taker` workers, with only these workers. Where it lacks
+// nothing but room in its queue, any worker of that makes some.
 std::vector<Giver> GiversTo(const State& state, const Job& taker,
-                            std::vector<Giver> givers) {
+                            bool lacks_only_room, std::vector<Giver> givers) {
   std::erase_if(givers, [&](const Giver& giver) {
     return giver.job == &taker ||
            (giver.job->priority > taker.priority && !giver.gives_way);
   });
+  if (lacks_only_room) return givers;
   for (Giver& giver : givers) {
     std::erase_if(giver.workers, [&](const Worker* worker) {
       return !MayTake(state, taker, *worker);
@@ -138,22 +143,39 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
 }
 
 // Returns true if `job` has begun although `taker` was before it in the queue, and for
-// too long.
-bool HasOvertaken(const Job& job, const Job& taker) {
+// too long. Among jobs of one queue their numbers tell who was before; between queues
+// their turns change, so only what was noted then counts.
+bool HasOvertaken(const State& state, const Job& job, const Job& taker) {
   return WaitsToBegin(taker) && taker.is_overdue &&
-         job.priority == taker.priority && job.number > taker.number &&
-         job.stay_began > taker.place_after;
+         job.priority == taker.priority && IsAhead(taker, job) &&
+         job.stay_began > taker.place_after &&
+         (QueueOf(state, job) == QueueOf(state, taker)
+              ? job.number > taker.number
+              : job.overtook == taker.number);
+}
+
+// Returns true if the queue of `job` is beyond its quota with it, and that of `taker`,
+// another one, is not.
+bool HasBorrowedFrom(const State& state, const Job& job, const Job& taker) {
+  return job.priority == taker.priority && job.borrows && !taker.borrows &&
+         QueueOf(state, job) != QueueOf(state, taker);
 }
 
 // Returns true if `job` is to make room for `taker` even below its min.
-bool IsBelow(const Job& job, const Job& taker) {
-  return job.priority < taker.priority || HasOvertaken(job, taker);
+bool IsBelow(const State& state, const Job& job, const Job& taker) {
+  return job.priority < taker.priority || HasBorrowedFrom(state, job, taker) ||
+         HasOvertaken(state, job, taker);
 }
 
-int SpareOf(const std::vector<Giver>& givers) {
-  int spare = 0;
-  for (const Giver& giver : givers) spare += std::max(0, giver.spare);
-  return spare;
+// Returns how many `givers` could give, of which `most_others` may be of queues that the
+// taker's has no room for.
+int SpareOf(const std::vector<Giver>& givers, int most_others) {
+  int own = 0;
+  int others = 0;
+  for (const Giver& giver : givers) {
+    (giver.is_other ? others : own) += std::max(0, giver.spare);
+  }
+  return own + std::min(others, most_others);
 }
 
 // Returns what `giver` could give more if it gave way.
@@ -164,41 +186,46 @@ int MoreOf(const Giver& giver) {
 // Lets as few of `givers` give way as `count` workers for `taker` need. If all of
 // them are not enough, it does not matter which do.
 void LetGiveWay(const State& state, const Job& taker, int count,
-                std::vector<Giver>& givers) {
+                int most_others, std::vector<Giver>& givers) {
   std::vector<Giver*> lower;
   for (Giver& giver : givers) {
-    if (IsBelow(*giver.job, taker) && !giver.gives_way && MoreOf(giver) > 0 &&
-        CanGiveWay(state, *giver.job)) {
+    if (IsBelow(state, *giver.job, taker) && !giver.gives_way &&
+        MoreOf(giver) > 0 && CanGiveWay(state, *giver.job)) {
       lower.push_back(&giver);
     }
   }
-  // In the order in which they give way.
+  // In the order in which they give way. Those that do so already need not stop, and
+  // others begin, because some of them are done.
   std::stable_sort(lower.begin(), lower.end(),
                    [](const Giver* a, const Giver* b) {
-                     return std::pair(a->job->priority, -a->job->number) <
-                            std::pair(b->job->priority, -b->job->number);
+                     const bool is_on_its_way = a->job->gives_way.has_value();
+                     return is_on_its_way != b->job->gives_way.has_value()
+                                ? is_on_its_way
+                                : IsAhead(*b->job, *a->job);
                    });
-  int missing = count - SpareOf(givers);
-  size_t needed = 0;
-  for (; needed < lower.size() && missing > 0; ++needed) {
-    missing -= MoreOf(*lower[needed]);
-  }
-  lower.resize(needed);
+  std::vector<std::pair<Giver*, int>> chosen;
   for (Giver* const giver : lower) {
+    if (SpareOf(givers, most_others) >= count) break;
+    chosen.emplace_back(giver, giver->spare);
+    LetGiveWay(*giver);
+  }
+  for (const auto& [giver, spare] : chosen) {
     // The later ones may be enough without it.
-    if (missing + MoreOf(*giver) <= 0) {
-      missing += MoreOf(*giver);
-    } else {
-      LetGiveWay(*giver);
-    }
+    giver->gives_way = false;
+    giver->spare = spare;
+    if (SpareOf(givers, most_others) < count) LetGiveWay(*giver);
   }
 }
 
 // Takes the `count` workers that are given to `taker`; none if there are fewer.
-std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
-  if (SpareOf(givers) < count) return {};
+std::vector<Gift> Take(const Job& taker, int count, int most_others,
+                       std::vector<Giver> givers) {
+  if (SpareOf(givers, most_others) < count) return {};
   std::vector<Gift> gifts;
   while (static_cast<int>(gifts.size()) < count) {
+    if (most_others <= 0) {
+      std::erase_if(givers, [](const Giver& giver) { return giver.is_other; });
+    }
     // A job that gives way has to give in any case. The last of those that are alike.
     const auto most = std::max_element(
         givers.rbegin(), givers.rend(), [](const Giver& a, const Giver& b) {
@@ -208,11 +235,19 @@ std::vector<Gift> Take(const Job& taker, int count, std::vector<Giver> givers) {
           };
           return key(a) < key(b);
         });
+    if (most->is_other) --most_others;
     gifts.push_back({most->workers.back(), most->job, &taker, most->gives_way});
     most->workers.pop_back();
     --most->spare;
   }
   return gifts;
+}
+
+// Returns the most workers that `taker` may have as far as its queue goes; one that has
+// begun needs its fewest, whatever has become of the queue since.
+int MostFor(const State& state, const Job& taker) {
+  const int most = MostOfQueue(state, taker);
+  return WaitsToBegin(taker) ? most : std::max(most, taker.min_workers);
 }
 
 void Forget(const Gift& gift, std::vector<Giver>& givers) {
@@ -259,7 +294,7 @@ std::vector<Gift> Gifts(const State& state) {
   for (const int64_t number : state.active_jobs) {
     const Job& job = state.jobs.at(number);
     const auto is_below = [&](const Job* taker) {
-      return IsBelow(job, *taker);
+      return IsBelow(state, job, *taker);
     };
     // Most have nothing to give, and need no closer look.
     if (job.is_suspended || std::ranges::any_of(takers, is_below) ||
@@ -276,12 +311,25 @@ std::vector<Gift> Gifts(const State& state) {
         IdlePool(state, *taker).Packed(Hosts::kAll);
     std::erase_if(idle,
                   [&](const Worker* worker) { return taken.contains(worker); });
-    const int needed = taker->min_workers - AliveCount(*taker, v1::ROLE_WORKER);
+    const int held = AliveCount(*taker, v1::ROLE_WORKER);
+    const int room = std::max(0, MostFor(state, *taker) - held);
+    const int needed = taker->min_workers - held;
+    const bool lacks_only_room = static_cast<int>(idle.size()) >= needed;
+    if (idle.size() > static_cast<size_t>(room)) idle.resize(room);
     const int lack = needed - static_cast<int>(idle.size());
     if (lack > 0) {
-      std::vector<Giver> able = GiversTo(state, *taker, givers);
-      LetGiveWay(state, *taker, lack, able);
-      const std::vector<Gift> given = Take(*taker, lack, std::move(able));
+      std::vector<Giver> able =
+          GiversTo(state, *taker, lacks_only_room, givers);
+      int most_others = 0;
+      if (room < needed) {
+        most_others = room - static_cast<int>(idle.size());
+        for (Giver& giver : able) {
+          giver.is_other = QueueOf(state, *giver.job) != QueueOf(state, *taker);
+        }
+      }
+      LetGiveWay(state, *taker, lack, most_others, able);
+      const std::vector<Gift> given =
+          Take(*taker, lack, most_others, std::move(able));
       if (given.empty()) continue;
       for (const Gift& gift : given) Forget(gift, givers);
       gifts.insert(gifts.end(), given.begin(), given.end());
@@ -322,14 +370,18 @@ std::string GiftsText(const State& state, const Job& taker) {
 
 std::optional<std::string> WhyGivesWay(const State& state, const Job& job,
                                        const std::vector<Gift>& gifts) {
-  if (!CanGiveWay(state, job)) return std::nullopt;
-  if (job.is_suspended) return absl::StrCat("is ", job.suspended_text);
+  if (job.is_suspended && CanGiveWay(state, job)) {
+    return absl::StrCat("is ", job.suspended_text);
+  }
   for (const Gift& gift : gifts) {
     if (gift.giver != &job || !gift.gives_way) continue;
     return absl::StrCat(
         "gives way to job ", gift.taker->id,
         job.priority < gift.taker->priority
             ? absl::StrCat(" (priority ", gift.taker->priority, ")")
+        : HasBorrowedFrom(state, job, *gift.taker)
+            ? absl::StrCat(", which is within the quota of queue ",
+                           gift.taker->queue)
             : ", which it has overtaken");
   }
   return std::nullopt;

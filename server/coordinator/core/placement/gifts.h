@@ -13,11 +13,15 @@
 // rank, or, while its members have halted, one that holds no step.
 //
 // If that is not enough, others give way: they give all their workers and go on later
-// (suspension.h). Those are jobs of a lower priority, and, to one that is overdue
-// (scheduler.h), jobs that have overtaken it: of its priority, submitted later, and begun
-// since it has its place in the queue. They do so from the lowest priority and the last
-// submitted on, and no more of them than are needed. What they give beyond that is
-// idle then. A job that somebody has suspended gives all of its own in any case.
+// (suspension.h). Those are jobs of a lower priority; to one within the quota of its
+// queue, jobs of other queues that borrow (quotas.h); and, to one that is overdue
+// (scheduler.h), jobs that have overtaken it: of its priority, and begun while it was
+// before them in the queue. Those that give way already come first, and then the last in
+// the order of the queue; no more of them do so than are needed. What they give beyond
+// that is idle then. A job that somebody has suspended gives all of its own in any case.
+//
+// Where the queue of a job has no room for more workers, only jobs of the same queue give
+// it any; if there are idle workers enough, even such as it could not take itself.
 //
 // Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_GIFTS_H_
@@ -62,8 +66,9 @@ struct Gift {
 [[nodiscard]] std::string GiftsText(const State& state, const Job& taker);
 
 // "is suspended by alice: too warm", "gives way to job b-2 (priority 5)", "gives way
-// to job b-2, which it has overtaken": why `job` gives all its workers; nullopt if it
-// does not. `gifts` are those of the state as it is.
+// to job b-2, which it has overtaken", "gives way to job b-2, which is within the quota of
+// queue research": why `job` gives all its workers; nullopt if it does not. `gifts` are
+// those of the state as it is.
 [[nodiscard]] std::optional<std::string> WhyGivesWay(
     const State& state, const Job& job, const std::vector<Gift>& gifts);
 

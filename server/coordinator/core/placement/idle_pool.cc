@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol/labels.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/core/state/turn.h"
@@ -102,6 +103,11 @@ std::string NeededText(const Job& job) {
 }
 
 bool AreRivals(const State& state, const Job& a, const Job& b) {
+  const Queue* const queue = QueueOf(state, a);
+  if (queue != nullptr && queue->spec.has_most_workers() &&
+      queue == QueueOf(state, b)) {
+    return true;
+  }
   const auto asks = [](const Job& job) {
     return job.runs_commands || !job.required_labels.empty();
   };
@@ -149,12 +155,15 @@ int MostToBegin(const State& state, const Job& job) {
   const bool takes_all =
       kept_for == nullptr || kept_for->number == job.number ||
       kept_for->priority < job.priority || !AreRivals(state, *kept_for, job);
-  return takes_all ? job.max_workers : job.min_workers;
+  if (!takes_all) return job.min_workers;
+  return std::min(job.max_workers,
+                  std::max(job.min_workers, MostOfQueue(state, job)));
 }
 
 bool IsBefore(const Job& a, const Job& b) {
   const auto key = [](const Job& job) {
-    return std::tuple(-job.priority, ClaimOf(job), job.number);
+    return std::tuple(-job.priority, job.borrows, ClaimOf(job), job.turn,
+                      job.number);
   };
   return key(a) < key(b);
 }
@@ -283,6 +292,7 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
 }
 
 bool CanBegin(const State& state, const Job& job) {
+  if (MostOfQueue(state, job) < job.min_workers) return false;
   for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
     const int least = LeastOf(job, role);
     if (least > 0 && IdlePool(state, job, role).Count(Hosts::kAll) < least) {
@@ -293,19 +303,19 @@ bool CanBegin(const State& state, const Job& job) {
 }
 
 bool CouldBegin(const State& state, const Job& job) {
-  const auto count = [&](v1::Role role) {
-    return std::count_if(
-        state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-          const Worker& worker = entry.second;
-          const HostQuarantine* const quarantine =
-              state.QuarantineOf(job, worker.host_key);
-          return worker.role == role && worker.session != 0 &&
-                 IsOnOffer(state, job, worker) &&
-                 (quarantine == nullptr || !quarantine->is_unfit);
-        });
-  };
-  return count(v1::ROLE_WORKER) >= job.min_workers &&
-         count(v1::ROLE_PARAMETER_SERVER) >= job.sharding.servers;
+  int workers = job.min_workers;
+  int servers = job.sharding.servers;
+  for (const auto& [name, worker] : state.workers) {
+    if (workers <= 0 && servers <= 0) break;
+    const HostQuarantine* const quarantine =
+        state.QuarantineOf(job, worker.host_key);
+    if (worker.session == 0 || !IsOnOffer(state, job, worker) ||
+        (quarantine != nullptr && quarantine->is_unfit)) {
+      continue;
+    }
+    --(worker.role == v1::ROLE_WORKER ? workers : servers);
+  }
+  return workers <= 0 && servers <= 0;
 }
 
 }  // namespace ringmaster::coordinator

@@ -33,7 +33,8 @@ enum class Hosts { kReady, kSound, kAll };
 // "2 workers with gpu=h100 and 1 parameter server": what `job` needs to begin.
 [[nodiscard]] std::string NeededText(const Job& job);
 
-// Returns true if some idle worker is fit for both jobs, or both take any.
+// Returns true if some idle worker is fit for both jobs, or both take any; or if both are
+// in one queue that has a limit.
 [[nodiscard]] bool AreRivals(const State& state, const Job& a, const Job& b);
 
 // Returns true if it has a session and no job, and its trainer has halted.
@@ -58,12 +59,15 @@ enum class Hosts { kReady, kSound, kAll };
 // Returns the job for which idle workers are kept, as it is overdue or served, or null.
 [[nodiscard]] const Job* KeptFor(const State& state);
 
-// Returns as many workers as `job` takes if it begins now: while idle workers are kept
-// for another one, of no lower priority, those that it needs.
+// Returns as many workers as `job` takes if it begins now, as far as its queue has room
+// for them; while idle workers are kept for another one, of no lower priority, those that
+// it needs.
 [[nodiscard]] int MostToBegin(const State& state, const Job& job);
 
-// An idle worker goes to the jobs in the order of their priorities. Among those of the
-// same it goes in this order, within each in that of their submission:
+// An idle worker goes to the jobs in the order of their priorities, of the same first to
+// those within the quotas of their queues (quotas.h). Among those that are alike in that
+// it goes in this order, within each by the turns of queues and then in that of their
+// submission:
 //   jobs whose members have halted, as many as they lack to train again
 //   jobs that gather and have enough, up to as many as they take, or, while
 //   workers are kept for another, as many as they need
@@ -111,7 +115,7 @@ class IdlePool {
 };
 
 // Returns true if `job`, which has not begun, could begin now with the fewest
-// workers and all parameter servers that it needs.
+// workers and all parameter servers that it needs, and its queue has room for them.
 [[nodiscard]] bool CanBegin(const State& state, const Job& job);
 
 // Returns true if the pool would be large enough for that if no other job had

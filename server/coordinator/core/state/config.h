@@ -120,6 +120,9 @@ struct Config {
   // who formed them has ended for good (life/other_coordinator.h).
   bool takes_over = false;
 
+  // Where the queues come from; empty: from operators.
+  std::string queues_file;
+
   // Members encrypt what they send each other between hosts. Whoever says
   // otherwise of itself is refused.
   bool requires_encryption = false;

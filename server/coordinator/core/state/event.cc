@@ -6,12 +6,12 @@ namespace ringmaster::coordinator {
 
 std::string_view EventTypeName(size_t index) {
   static constexpr std::array<std::string_view, std::variant_size_v<EventBody>>
-      kNames = {"hello",     "beat",      "prepared",       "halted",
-                "suspicion", "finished",  "failed",         "leaving",
-                "notice",    "probed",    "heard",          "stream_closed",
-                "submit",    "cancel",    "change_job",     "cordon",
-                "change",    "persisted", "persist_failed", "journal_works",
-                "tick",      "shutdown"};
+      kNames = {"hello",         "beat",     "prepared",   "halted",
+                "suspicion",     "finished", "failed",     "leaving",
+                "notice",        "probed",   "heard",      "stream_closed",
+                "submit",        "cancel",   "change_job", "cordon",
+                "set_queues",    "change",   "persisted",  "persist_failed",
+                "journal_works", "tick",     "shutdown"};
   return kNames[index];
 }
 

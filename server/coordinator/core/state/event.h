@@ -23,6 +23,7 @@
 #include "ringmaster/v1/data_identity.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
+#include "ringmaster/v1/queue.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/types.h"
@@ -266,6 +267,16 @@ struct ChangeRequested {
   Caller caller = {};
 };
 
+// An operator, or a file that is followed, says what the queues are to be.
+struct QueuesRequested {
+  RequestToken request = 0;
+  // The adapter has checked it.
+  v1::QueueFile file = {};
+  Caller caller = {};
+  // Of Config::queues_file; nobody waits for an answer.
+  bool is_from_file = false;
+};
+
 // Somebody has changed something outside of the core: its entry for the audit.
 struct ChangeMade {
   AuditedRecord entry;
@@ -299,8 +310,8 @@ using EventBody =
                  SuspicionReceived, FinishedReceived, FailedReceived,
                  LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
                  StreamClosed, SubmitRequested, CancelRequested,
-                 ChangeRequested, CordonRequested, ChangeMade, Persisted,
-                 PersistFailed, JournalWorks, Tick, ShutdownStarted>;
+                 ChangeRequested, CordonRequested, QueuesRequested, ChangeMade,
+                 Persisted, PersistFailed, JournalWorks, Tick, ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

@@ -10,7 +10,7 @@ std::string_view TypeOf(const JournalRecord& record) {
       kNames = {"job_created",     "generation_formed", "cancel_requested",
                 "verdict_reached", "job_ended",         "host_quarantined",
                 "audited",         "cordoned",          "job_changed",
-                "job_suspended"};
+                "job_suspended",   "queues_changed"};
   return kNames[record.index()];
 }
 
@@ -34,6 +34,7 @@ const std::string& JobIdOf(const JournalRecord& record) {
     // It outlives the job that it may be about.
     const std::string& operator()(const AuditedRecord&) { return none; }
     const std::string& operator()(const CordonedRecord&) { return none; }
+    const std::string& operator()(const QueuesChangedRecord&) { return none; }
     const std::string& operator()(const JobChangedRecord& r) {
       return r.job_id;
     }

@@ -7,6 +7,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/protocol/no_figures.h"
 #include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/queue.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/types.h"
 
@@ -143,15 +145,25 @@ struct JobSuspendedRecord {
   absl::Time time;
 };
 
+// The queues as they are, and what their jobs have used.
+struct QueuesChangedRecord {
+  v1::QueueFile file;
+  // Worker-seconds by queue, as Queue::used.
+  std::map<std::string, double> used = {};
+  absl::Time time = absl::InfinitePast();
+  // Who asked, until it is durable; nobody if only use has changed.
+  std::optional<Caller> caller = std::nullopt;
+};
+
 using JournalRecord =
     std::variant<JobCreatedRecord, GenerationFormedRecord,
                  CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord,
                  HostQuarantinedRecord, AuditedRecord, CordonedRecord,
-                 JobChangedRecord, JobSuspendedRecord>;
+                 JobChangedRecord, JobSuspendedRecord, QueuesChangedRecord>;
 
 // "job_created", "generation_formed", "cancel_requested", "verdict_reached",
 // "job_ended", "host_quarantined", "audited", "cordoned", "job_changed",
-// "job_suspended": what the journal's `type` column holds.
+// "job_suspended", "queues_changed": what the journal's `type` column holds.
 [[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
 // The job that a record is about, or that it was made for; empty: none.
 [[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);

@@ -207,6 +207,16 @@ void DropOldAudit(const std::vector<RecordDigest>& records,
   }
 }
 
+// The last one has everything.
+void DropOldQueues(const std::vector<RecordDigest>& records,
+                   std::vector<Fate>& fates) {
+  bool has_last = false;
+  for (size_t i = records.size(); i-- > 0;) {
+    if (!Is<QueuesChangedRecord>(records[i])) continue;
+    if (std::exchange(has_last, true)) fates[i] = Fate::kDrop;
+  }
+}
+
 // The last cordon under a name is needed, unless it is lifted.
 void DropOldCordons(const std::vector<RecordDigest>& records,
                     std::vector<Fate>& fates) {
@@ -242,6 +252,7 @@ std::vector<Fate> FatesOf(const std::vector<RecordDigest>& records,
   }
   DropOldAudit(records, fates);
   DropOldCordons(records, fates);
+  DropOldQueues(records, fates);
   const std::set<std::string_view> over = LongOver(records, max_ended_jobs);
   absl::Time newest = absl::InfinitePast();
   for (const RecordDigest& digest : records) {

@@ -14,6 +14,7 @@
 //                                     the last step, each with its verdicts; the
 //                                     last verdict
 //   changes of jobs                   the last of each property
+//   queues                            the last
 //   suspensions of jobs               all while it has not ended; else one that no
 //                                     generation came after
 //   quarantines                       until they are over

@@ -85,7 +85,7 @@ bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
 bool IsAhead(const Job& a, const Job& b) {
   const auto key = [](const Job& job) {
-    return std::pair(-job.priority, job.number);
+    return std::tuple(-job.priority, job.borrows, job.turn, job.number);
   };
   return key(a) < key(b);
 }

@@ -227,6 +227,16 @@ struct EarlyLosses {
 
 inline constexpr size_t kMaxIncidents = 16;
 
+// A share of the pool; see placement/quotas.h.
+struct Queue {
+  v1::QueueSpec spec;
+  // Worker-seconds that its jobs have used; see account/queue_use.h.
+  double used = 0;
+  // The place of the queue among all by what it has used for its weight. Kept by
+  // SetStandings.
+  int turn = 0;
+};
+
 struct Job : JobTerms {
   std::string id;
   int64_t number = 0;
@@ -276,6 +286,9 @@ struct Job : JobTerms {
   // The generation with which it last began with workers, having none: first of all, or
   // after it was suspended.
   int64_t stay_began = 0;
+  // The number of the job that was the first to lack workers then, and before it in the
+  // queue; 0: none was. Not journaled: a restart forgives that.
+  int64_t overtook = 0;
   // The generation's record is durable and its members have received their
   // assignments.
   bool is_assigned = false;
@@ -379,6 +392,15 @@ struct Job : JobTerms {
   LinkFaults links;
   // The rank that `figures` came from.
   int figures_rank = -1;
+  // Its queue is beyond its quota with it; if so, the queue's turn; and how many workers
+  // other active jobs of the queue need at least, without those of a lower priority. Kept
+  // by SetStandings.
+  bool borrows = false;
+  int turn = 0;
+  int64_t needed_beside = 0;
+  // What jobs need that wait for workers before it in its queue, if that has a limit;
+  // kept by scheduler.h.
+  int64_t needed_ahead = 0;
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
   // When it first was the first of those that lack workers to begin. It has been so
@@ -463,6 +485,7 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 // Returns true if `a` comes before `b` in the queue, where both are: by priority,
+// then those within the quotas of their queues, then by whose turn it is beyond them,
 // then in the order of their submission.
 [[nodiscard]] bool IsAhead(const Job& a, const Job& b);
 
@@ -587,6 +610,15 @@ struct State {
   std::deque<HostFault> host_faults;
   // In force, by target.
   std::map<std::string, Cordon, std::less<>> cordons;
+  // By name, kDefaultQueue among them; empty if none are defined.
+  std::map<std::string, Queue, std::less<>> queues;
+  // What queues have used that long ago counts half as much.
+  absl::Duration half_life = absl::Hours(24);
+  // Up to when their use is accounted for; when it was last on its way to the journal;
+  // and when their turns are to be looked at.
+  MonotonicTime used_to;
+  MonotonicTime use_saved;
+  MonotonicTime turns_check = MonotonicTime::InfiniteFuture();
   // The changes that were asked for, oldest first; see audit.h.
   std::deque<AuditedRecord> audit;
   // By number, so in the order of submission; the queue is those QUEUED (IsAhead).

@@ -111,6 +111,9 @@ std::string Describe(const JournalRecord& record) {
       return "record of a change";
     }
     std::string_view operator()(const CordonedRecord&) { return "cordon"; }
+    std::string_view operator()(const QueuesChangedRecord&) {
+      return "change of the queues";
+    }
     std::string_view operator()(const JobChangedRecord&) { return "change"; }
     std::string_view operator()(const JobSuspendedRecord&) {
       return "suspension";

@@ -75,6 +75,9 @@ struct Caller {
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
+// The queue of jobs that name none.
+inline constexpr std::string_view kDefaultQueue = "default";
+
 // The part of a job's spec that the core decides by. Its submission, its record
 // and the job itself have the same, as does a worker that tells of it.
 struct JobTerms {
@@ -101,6 +104,8 @@ struct JobTerms {
   Sharding sharding = {};
   // Those with a higher one come first; see gifts.h.
   int priority = 0;
+  // The share of the pool that it has; see placement/quotas.h.
+  std::string queue = std::string(kDefaultQueue);
   // The name of the caller who submitted it; empty: nobody was asked.
   std::string owner = {};
 };

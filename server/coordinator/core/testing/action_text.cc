@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/protocol/enum_name.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -42,6 +43,12 @@ std::string RecordText(const JournalRecord& record) {
                                         : "of ",
                     cordoned->target, cordoned->reason.empty() ? "" : ": ",
                     cordoned->reason);
+  } else if (const auto* const queues =
+                 std::get_if<QueuesChangedRecord>(&record)) {
+    for (const v1::QueueSpec& queue : queues->file.queues()) {
+      absl::StrAppend(&text, queue.name(), "=", queue.workers(), " ");
+    }
+    absl::StrAppend(&text, queues->caller.has_value() ? "" : "(only use)");
   } else if (const auto* const changed =
                  std::get_if<JobChangedRecord>(&record)) {
     if (changed->priority.has_value()) {
@@ -190,6 +197,7 @@ std::string WorkerText(const Worker& worker) {
 std::string JobText(const Job& job, int queue_position) {
   std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state));
   if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
+  if (job.borrows && !IsEnded(job.state)) absl::StrAppend(&text, " borrows");
   if (job.generation > 0) {
     absl::StrAppend(&text, " gen=", job.generation, " members=");
     for (const Member& member : job.members) {
@@ -265,6 +273,17 @@ std::string ToText(const State& state) {
   for (const auto& [target, cordon] : state.cordons) {
     absl::StrAppend(&text, "cordon ", cordon.drains ? "draining " : "of ",
                     target, "\n");
+  }
+  for (const auto& [name, figures] : FiguresOfQueues(state)) {
+    const Queue& queue = state.queues.find(name)->second;
+    absl::StrAppend(
+        &text, "queue ", Sv(name), " has ", figures.workers, " workers, needs ",
+        figures.needed, " of ", queue.spec.workers(),
+        queue.spec.has_most_workers()
+            ? absl::StrCat(" (at most ", queue.spec.most_workers(), ")")
+            : "",
+        ", ", figures.active_jobs, "+", figures.queued_jobs, " jobs, used ",
+        static_cast<int64_t>(queue.used), "\n");
   }
   for (const auto& [number, job] : state.jobs) {
     absl::StrAppend(&text, JobText(job, state.QueuePosition(job)), "\n");

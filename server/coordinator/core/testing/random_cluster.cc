@@ -29,6 +29,7 @@ RandomCluster::RandomCluster(uint64_t seed)
   config_.progress_cap = absl::Seconds(20);
   config_.quarantine_faults = 1 + Pick(3);
   config_.overtake_time = absl::Milliseconds(100 * (seed % 5));
+  has_queues_ = seed % 3 == 0;
   core_ = CoordinatorCore(config_, ++coordinator_incarnation_);
   Feed(Tick{});
 }
@@ -164,6 +165,12 @@ void RandomCluster::AskForSomething() {
     submit.sharding = DrawSharding(submit.max_workers);
     submit.keeps_checkpoints = submit.resumes = Chance(50);
     submit.priority = Pick(3) - 1;
+    const auto& queues = state.queues;
+    if (!queues.empty()) {
+      submit.queue =
+          std::next(queues.begin(), Pick(static_cast<int>(queues.size())))
+              ->first;
+    }
     submits_.insert(request);
     Count("submit");
     Feed(submit);
@@ -178,7 +185,23 @@ void RandomCluster::AskForSomething() {
     ChangeSomeJob(request);
   } else if (Chance(30)) {
     Cordon(request);
+  } else if (has_queues_ && Chance(20)) {
+    SetQueues(request);
   }
+}
+
+void RandomCluster::SetQueues(RequestToken request) {
+  Count("queues");
+  QueuesRequested queues{.request = request};
+  for (const char* name : {"default", "a", "b"}) {
+    if (Chance(20)) continue;
+    v1::QueueSpec& queue = *queues.file.add_queues();
+    queue.set_name(name);
+    queue.set_workers(Pick(kMostWorkers));
+    if (Chance(30)) queue.set_most_workers(queue.workers() + Pick(3));
+    if (Chance(30)) queue.set_weight(1 + Pick(3));
+  }
+  Feed(queues);
 }
 
 void RandomCluster::ChangeSomeJob(RequestToken request) {
@@ -293,6 +316,16 @@ bool RandomCluster::RunToTheEnd() {
                            core_.state().cordons.begin()->first,
                            /*is_lifted=*/true});
     }
+    // Limits may be too low for jobs that were there before them.
+    if (!core_.state().queues.empty()) {
+      QueuesRequested queues{.request = ++last_request_};
+      for (const char* name : {"a", "b"}) {
+        v1::QueueSpec& queue = *queues.file.add_queues();
+        queue.set_name(name);
+        queue.set_workers(1 + (name[0] == 'a'));
+      }
+      Feed(queues);
+    }
     for (const auto& [number, job] : core_.state().jobs) {
       if (!job.is_suspended || IsEnded(job.state)) continue;
       Feed(ChangeRequested{
@@ -355,6 +388,7 @@ void RandomCluster::Perform(const Action& action) {
     if (formed != nullptr) {
       CheckLeavers(*formed);
       CheckCordons(*formed);
+      CheckRoom(*formed);
     }
     CheckGifts();
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {

@@ -134,6 +134,7 @@ class RandomCluster {
   void Complain(Process& process);
   void AskForSomething();
   void Cordon(RequestToken request);
+  void SetQueues(RequestToken request);
   void ChangeSomeJob(RequestToken request);
   Sharding DrawSharding(int max_workers);
   void DoJournal(bool is_fault);
@@ -196,6 +197,7 @@ class RandomCluster {
   static bool IsBeingReleased(const Process& process);
   void CheckRollback(const GenerationFormedRecord& formed);
   void CheckCordons(const GenerationFormedRecord& formed);
+  void CheckRoom(const GenerationFormedRecord& formed);
   void CheckGifts();
   void CheckLeavers(const GenerationFormedRecord& formed);
   void CheckNotRelieved(const std::vector<Action>& actions);
@@ -230,6 +232,7 @@ class RandomCluster {
   // Jobs of which members may have been lost, or released with what they held,
   // since their last generation began.
   std::set<std::string> lossy_jobs_;
+  bool has_queues_ = false;
   bool has_failed_journal_ = false;
   bool is_calm_ = false;
   uint64_t last_incarnation_ = 0;

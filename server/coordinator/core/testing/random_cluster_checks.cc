@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
+#include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/testing/random_cluster.h"
 
 namespace ringmaster::coordinator {
@@ -102,9 +103,34 @@ void RandomCluster::CheckCordons(const GenerationFormedRecord& formed) {
   }
 }
 
+// A job that begins, or grows beyond its min, leaves its queue with no more workers than
+// it may have.
+void RandomCluster::CheckRoom(const GenerationFormedRecord& formed) {
+  const State& state = core_.state();
+  const Job& job = *state.FindJob(formed.job_id);
+  const Queue* const queue = QueueOf(state, job);
+  if (queue == nullptr || !queue->spec.has_most_workers()) return;
+  // Those that leave are there until others have taken over from them.
+  const int stay = StayingCount(state, job, v1::ROLE_WORKER);
+  const bool grows =
+      std::ranges::any_of(job.members, [&](const Member& member) {
+        return member.identity.role == v1::ROLE_WORKER &&
+               member.since == formed.generation;
+      });
+  const bool begins = job.stay_began == formed.generation;
+  if (!begins && (!grows || stay <= job.min_workers)) return;
+  Count("room checked");
+  if (stay > MostOfQueue(state, job)) {
+    Violate(absl::StrCat("generation ", formed.generation, " has ", stay,
+                         " workers, and queue ", queue->spec.name(),
+                         " has room for ", MostOfQueue(state, job)));
+  }
+}
+
 // No job gives so many workers that fewer than its min are left, unless it gives way to
-// one of a higher priority, or to one that it has overtaken, or is suspended; nor to one
-// of a lower priority. None is given more than it lacks, or fewer.
+// one of a higher priority, or within a quota where it borrows, or to one that it has
+// overtaken, or is suspended; nor to one of a lower priority. None is given more than it
+// lacks, or fewer.
 void RandomCluster::CheckGifts() {
   const std::vector<Gift> gifts = Gifts(core_.state());
   // A job that gives way to one may give others what is left.
@@ -115,7 +141,10 @@ void RandomCluster::CheckGifts() {
     if (has_overtaken && giver.priority == taker.priority) {
       Count("gives way to one that it has overtaken");
     }
-    return giver.priority < taker.priority || has_overtaken;
+    const bool has_borrowed =
+        giver.priority == taker.priority && giver.borrows && !taker.borrows;
+    if (has_borrowed) Count("gives way to one within a quota");
+    return giver.priority < taker.priority || has_borrowed || has_overtaken;
   };
   const auto has_way = [&](const Gift& gift) {
     return std::any_of(gifts.begin(), gifts.end(), [&](const Gift& other) {

@@ -138,6 +138,37 @@ Labels LabelsOf(const std::string& text) {
   return labels;
 }
 
+// "research:4:8:2,default:0": each with its quota, and perhaps its most workers, weight,
+// jobs of a submitter and submitters ("alice+bob"); empty ones are absent.
+template <typename Words>
+v1::QueueFile QueuesOf(const Words& words) {
+  v1::QueueFile file;
+  for (const absl::string_view entry :
+       absl::StrSplit(words.Text("are", ""), ',', absl::SkipEmpty())) {
+    std::vector<std::string> parts = absl::StrSplit(entry, ':');
+    parts.resize(6);
+    v1::QueueSpec& queue = *file.add_queues();
+    queue.set_name(parts[0]);
+    const auto number = [](const std::string& text) {
+      int value = 0;
+      return absl::SimpleAtoi(text, &value) ? value : 0;
+    };
+    queue.set_workers(number(parts[1]));
+    if (!parts[2].empty()) queue.set_most_workers(number(parts[2]));
+    if (!parts[3].empty()) queue.set_weight(number(parts[3]));
+    if (!parts[4].empty()) queue.set_jobs_per_submitter(number(parts[4]));
+    for (const absl::string_view name :
+         absl::StrSplit(parts[5], '+', absl::SkipEmpty())) {
+      queue.add_submitters(std::string(name));
+    }
+  }
+  if (words.Has("half_life")) {
+    *file.mutable_half_life() =
+        ToProto(words.Time("half_life", absl::Hours(24)));
+  }
+  return file;
+}
+
 std::string AuditText(const State& state) {
   std::string text;
   for (const AuditedRecord& entry : state.audit) {
@@ -243,6 +274,12 @@ std::string Scenario::Dispatch(const Words& words) {
                                 words.Text("reason", "upkeep"),
                                 CallerOf(words)});
   }
+  if (verb == "queues") {
+    return Feed(QueuesRequested{.request = ++last_request_,
+                                .file = QueuesOf(words),
+                                .caller = CallerOf(words),
+                                .is_from_file = words.Has("from_file")});
+  }
   if (verb == "change") {
     return Feed(ChangeMade{{.caller = CallerOf(words),
                             .action = words.Text("action", "access"),
@@ -280,6 +317,7 @@ std::string Scenario::Configure(const Words& words) {
   config_.max_ended_jobs =
       static_cast<int>(words.Number("max_ended_jobs", config_.max_ended_jobs));
   config_.takes_over = words.Has("takes_over");
+  config_.queues_file = words.Text("queues_file", "");
   config_.requires_encryption = words.Has("encrypts");
   core_ = CoordinatorCore(config_, coordinator_incarnation_);
   const absl::Status status = config_.Validate();
@@ -507,6 +545,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);
   submit.priority = static_cast<int>(words.Number("priority", 0));
+  submit.queue = words.Text("queue", std::string(kDefaultQueue));
   submit.request_id = words.Text("request_id", "");
   submit.caller = CallerOf(words);
   submit.owner = submit.caller.name;

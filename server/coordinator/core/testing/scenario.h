@@ -38,13 +38,15 @@
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
 //          [checkpoints=yes|unread] [on_error=fail] [benchmark=yes] [commands=yes]
-//          [priority=N] [require=K:V,K:V] [SHARDING]
+//          [priority=N] [queue=T] [require=K:V,K:V] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T]
 //   priority JOB to=N [reason=T]
 //   suspend|resume JOB [reason=T]
 //   cordon|drain|uncordon WORKER|HOST [reason=T]
+//   queues [are=NAME:QUOTA[:MOST[:WEIGHT[:JOBS[:A+B]]]],...] [half_life=D]
+//          [from_file=yes]
 //   change OBJECT [action=T]
 //       all of these, hello and join take user=NAME [role=R] [from=HOST]: the
 //       caller; one whose role is submitter owns only its own jobs

@@ -114,6 +114,17 @@ bool AreEqual(const JournalRecord& a, const JournalRecord& b) {
 
 namespace {
 
+v1::QueueFile SomeQueues() {
+  v1::QueueFile file;
+  v1::QueueSpec& queue = *file.add_queues();
+  queue.set_name("team");
+  queue.set_workers(4);
+  queue.set_most_workers(8);
+  queue.add_submitters("alice");
+  file.mutable_half_life()->set_seconds(3600);
+  return file;
+}
+
 std::vector<JournalRecord> MakeOneOfEach() {
   JobCreatedRecord created;
   created.number = 1;
@@ -134,6 +145,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
                       .replicas = 1,
                       .is_lockstep = false};
   created.owner = "alice";
+  created.queue = "team";
   created.time = kTime;
   return {created,
           GenerationFormedRecord{
@@ -175,7 +187,9 @@ std::vector<JournalRecord> MakeOneOfEach() {
                            "too warm",
                            kTime,
                            {.name = "alice", .roles = "", .address = ""}},
-          JobSuspendedRecord{"j-1", 7, 40, true, kTime}};
+          JobSuspendedRecord{"j-1", 7, 40, true, kTime},
+          QueuesChangedRecord{
+              .file = SomeQueues(), .used = {{"team", 12.5}}, .time = kTime}};
 }
 
 }  // namespace

@@ -123,10 +123,14 @@ function incidentSection(job) {
 const sampleCard = (sample) => sample?.text && h("section", { class: "card" }, h("h2", {}, "Last sample"),
   h("p", { class: "quiet" }, `Written after step ${integer(sample.step)}.`), h("pre", { class: "sample", tabindex: 0 }, h("b", {}, sample.prompt), sample.text));
 
+// What everybody has needs no words.
+const queueText = (job) => [job.queue && job.queue !== "default" ? `, queue ${job.queue}${job.borrows ? ", which borrows for it" : ""}` : "",
+  +job.priority ? `, priority ${job.priority}` : ""].join("");
+
 export function jobView({ job, explain, curves_since }, view, setView) {
   return [
     h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
-    h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", job.start_time ? [", began ", time(job.start_time)] : "", ". ",
+    h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", queueText(job), job.start_time ? [", began ", time(job.start_time)] : "", ". ",
       h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events")),
     explanation(job, explain),
     progressBar(job.figures),

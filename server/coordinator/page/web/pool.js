@@ -1,7 +1,7 @@
 // The pool: hosts, their workers, and what each is at.
 
 import { h } from "./dom.js";
-import { count, duration, integer, isEnded, isWaiting, jobLink, phase, seconds, tile, time, word } from "./format.js";
+import { count, duration, integer, isEnded, isWaiting, jobLink, percent, phase, seconds, tile, time, word } from "./format.js";
 
 const TONES = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "good", WORKER_STATE_DRAINING: "warn", WORKER_STATE_DETACHED: "bad" };
 const WORDS = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "at work", WORKER_STATE_DRAINING: "leaves at the next step", WORKER_STATE_DETACHED: "not connected" };
@@ -29,6 +29,25 @@ function hostSection(host, workers, quarantines) {
     h("ul", { class: "workers" }, workers.map(workerCard)));
 }
 
+// What the jobs of a queue have, beside what is left of its quota.
+function queueItem(queue, used) {
+  const quota = +queue.spec.workers, needed = +queue.needed_workers, borrowed = +queue.borrowed_workers, more = Math.max(0, +queue.workers - needed);
+  const parts = [["within the quota", needed - borrowed, "tint0"], ["borrowed", borrowed, "tint3"], ["more than needed", more, "tint5"],
+    ["of the quota not used", Math.max(0, quota - needed + borrowed), "unused"]].filter(([, workers]) => workers > 0);
+  const text = parts.map(([name, workers]) => `${integer(workers)} ${name}`).join(", ") || "no workers, and no quota";
+  return h("li", { class: "card", id: `queue-${queue.spec.name}` },
+    h("div", { class: "row" }, h("strong", {}, queue.spec.name),
+      h("span", { class: "quiet" }, `quota ${integer(quota)}`, queue.spec.most_workers === undefined ? "" : `, at most ${integer(queue.spec.most_workers)}`)),
+    h("div", { class: "bar-parts", role: "img", "aria-label": text }, parts.map(([, workers, tone]) => h("span", { class: tone, style: { flexGrow: workers } }))),
+    h("p", { class: "quiet" }, `${text}. ${count(queue.active_jobs, "job")} with workers, ${integer(queue.queued_jobs)} waiting.`,
+      used > 0 ? ` ${percent(queue.used_worker_seconds / used)} of what was used lately.` : ""));
+}
+
+function queuesSection(queues) {
+  const used = queues.reduce((sum, queue) => sum + +queue.used_worker_seconds, 0);
+  return queues.length > 0 && h("section", { id: "queues" }, h("h2", {}, "Queues"), h("ul", { class: "workers" }, queues.map((queue) => queueItem(queue, used))));
+}
+
 export function poolView({ status }) {
   const hosts = new Map();
   for (const worker of status.workers) hosts.set(worker.host, [...(hosts.get(worker.host) ?? []), worker]);
@@ -45,6 +64,7 @@ export function poolView({ status }) {
       tile("Jobs that wait", integer(waiting), waiting ? h("a", { href: "#/jobs" }, "why") : "the queue is empty")),
     inState("DETACHED") > 0 && h("p", { class: "explain warn" }, `${count(inState("DETACHED"), "worker")} not connected: known, and not heard by this coordinator.`),
     status.workers.length === 0 && h("p", { class: "explain" }, "No worker has joined yet. Start one with ", h("code", {}, "worker --coordinator=HOST:PORT"), "."),
+    queuesSection(status.queues ?? []),
     [...hosts].sort(([a], [b]) => a.localeCompare(b)).map(([host, workers]) =>
       hostSection(host, workers, status.quarantines.filter((quarantine) => quarantine.host === host))),
   ];

@@ -198,6 +198,17 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status SetQueues(grpc::ServerContext*,
+                         const v1::SetQueuesRequest* request,
+                         v1::SetQueuesResponse*) override {
+    MutexLock lock(mutex);
+    status.clear_queues();
+    for (const v1::QueueSpec& spec : request->file().queues()) {
+      *status.add_queues()->mutable_spec() = spec;
+    }
+    return ToGrpcStatus(failure);
+  }
+
   grpc::Status Uncordon(grpc::ServerContext*,
                         const v1::UncordonRequest* request,
                         v1::UncordonResponse*) override {

@@ -1,0 +1,148 @@
+#include "server/coordinator/core/placement/quotas.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+double WeightOf(const Queue& queue) {
+  return queue.spec.weight() > 0 ? queue.spec.weight() : 1;
+}
+
+void SetTurns(State& state) {
+  std::vector<std::pair<double, Queue*>> by_use;
+  for (auto& [name, queue] : state.queues) {
+    by_use.emplace_back(queue.used / WeightOf(queue), &queue);
+  }
+  // Those that are alike by name.
+  std::stable_sort(
+      by_use.begin(), by_use.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < by_use.size(); ++i) {
+    by_use[i].second->turn = static_cast<int>(i);
+  }
+}
+
+// QueueOf(state, job) == &queue, for many jobs.
+bool IsIn(const State& state, const Job& job, const Queue& queue) {
+  return job.queue == queue.spec.name() ||
+         (queue.spec.name() == kDefaultQueue && QueueOf(state, job) == &queue);
+}
+
+}  // namespace
+
+const Queue* QueueOf(const State& state, const Job& job) {
+  if (state.queues.empty()) return nullptr;
+  const auto it = state.queues.find(job.queue);
+  return it != state.queues.end() ? &it->second
+                                  : &state.queues.find(kDefaultQueue)->second;
+}
+
+void SetStandings(State& state) {
+  if (state.queues.empty()) return;
+  SetTurns(state);
+  std::map<const Queue*, std::vector<Job*>> jobs_of;
+  for (auto& [number, job] : state.jobs) {
+    if (!IsEnded(job.state)) jobs_of[QueueOf(state, job)].push_back(&job);
+  }
+  for (auto& [queue, jobs] : jobs_of) {
+    // They are in the order of their numbers already.
+    std::stable_sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
+      return a->priority > b->priority;
+    });
+    const int quota = queue->spec.workers();
+    int64_t wanted = 0;
+    int64_t needed = 0;
+    for (auto begin = jobs.begin(); begin != jobs.end();) {
+      const auto end = std::find_if(begin, jobs.end(), [&](const Job* job) {
+        return job->priority != (*begin)->priority;
+      });
+      for (const Job* const job : std::span(begin, end)) {
+        if (state.active_jobs.contains(job->number)) needed += job->min_workers;
+      }
+      for (Job* const job : std::span(begin, end)) {
+        if (!job->is_suspended) wanted += job->min_workers;
+        job->borrows = job->is_suspended || wanted > quota;
+        job->turn = job->borrows ? queue->turn : 0;
+        job->needed_beside =
+            needed -
+            (state.active_jobs.contains(job->number) ? job->min_workers : 0);
+      }
+      begin = end;
+    }
+  }
+}
+
+bool HasRoom(const State& state, const Job& job) {
+  const Queue* const queue = QueueOf(state, job);
+  return queue == nullptr || !queue->spec.has_most_workers() ||
+         job.needed_beside + job.needed_ahead + job.min_workers <=
+             queue->spec.most_workers();
+}
+
+int MostOfQueue(const State& state, const Job& job) {
+  const Queue* const queue = QueueOf(state, job);
+  if (queue == nullptr || !queue->spec.has_most_workers()) {
+    return std::numeric_limits<int>::max();
+  }
+  int most = queue->spec.most_workers();
+  for (const int64_t number : state.active_jobs) {
+    const Job& other = state.jobs.at(number);
+    if (number == job.number || !IsIn(state, other, *queue)) continue;
+    most -= std::max(other.min_workers, AliveCount(other, v1::ROLE_WORKER));
+  }
+  return std::max(most, 0);
+}
+
+std::map<std::string_view, QueueFigures> FiguresOfQueues(const State& state) {
+  std::map<std::string_view, QueueFigures> all;
+  for (const auto& [name, queue] : state.queues) all[name];
+  if (all.empty()) return all;
+  for (const auto& [number, job] : state.jobs) {
+    if (IsEnded(job.state)) continue;
+    QueueFigures& figures = all[QueueOf(state, job)->spec.name()];
+    if (!state.active_jobs.contains(number)) {
+      ++figures.queued_jobs;
+      continue;
+    }
+    ++figures.active_jobs;
+    figures.workers += AliveCount(job, v1::ROLE_WORKER);
+    figures.needed += job.min_workers;
+    if (job.borrows) figures.borrowed += job.min_workers;
+  }
+  return all;
+}
+
+std::string RoomText(const State& state, const Job& job) {
+  const Queue* const queue = QueueOf(state, job);
+  if (queue == nullptr || !queue->spec.has_most_workers()) return "";
+  const int limit = queue->spec.most_workers();
+  const auto text = [&](const char* what, int64_t count) {
+    return absl::StrCat("waits for room in queue ", queue->spec.name(), ": ",
+                        what, count, " of at most ",
+                        Counted(static_cast<size_t>(limit), "worker"));
+  };
+  if (!HasRoom(state, job)) {
+    return text("jobs before it need ", job.needed_beside + job.needed_ahead);
+  }
+  const int most = MostOfQueue(state, job);
+  return most < job.min_workers ? text("its jobs have ", limit - most) : "";
+}
+
+std::string QuotaText(const State& state, const Job& job) {
+  const Queue* const queue = QueueOf(state, job);
+  if (queue == nullptr || !job.borrows || state.queues.size() == 1) return "";
+  return absl::StrCat(
+      "queue ", queue->spec.name(), " has a quota of ",
+      Counted(static_cast<size_t>(queue->spec.workers()), "worker"),
+      ", and borrows what is beyond that");
+}
+
+}  // namespace ringmaster::coordinator
