@@ -1,5 +1,6 @@
 // Measures how long the coordinator's core thinks about a large pool: 1,000 workers,
-// 250 jobs of four that train, and 1,000 that wait, of which each tenth needs eight.
+// 250 jobs of four that train, and 1,000 that wait, of which each tenth needs eight; once
+// without queues, and once in 20, each with a quota of 40 workers and a limit of 250.
 // docs/benchmarks/scheduler.md has the results.
 //
 // Workers, journal and clock are simulated, and answer at once; the core is the real
@@ -33,6 +34,7 @@ constexpr int kWorkers = 1000;
 constexpr int kJobs = kWorkers / 4;
 constexpr int kQueued = 1000;
 constexpr int64_t kSteps = 1000;
+constexpr int kQueues = 20;
 
 absl::Duration ThreadTime() {
   timespec time{};
@@ -76,9 +78,24 @@ class Pool {
     submit.name = name;
     submit.min_workers = submit.max_workers = workers;
     submit.priority = priority;
+    // A third of the jobs is in one queue, which borrows.
+    const int queue = static_cast<int>(submit.request % 30);
+    if (has_queues_) submit.queue = QueueName(queue < kQueues ? queue : 0);
     submit.total_steps = kSteps;
     submit.keeps_checkpoints = submit.resumes = true;
     Do(submit);
+  }
+
+  void DefineQueues() {
+    QueuesRequested queues{.request = ++last_request_};
+    for (int i = 0; i < kQueues; ++i) {
+      v1::QueueSpec& queue = *queues.file.add_queues();
+      queue.set_name(QueueName(i));
+      queue.set_workers(kWorkers / kQueues * 4 / 5);
+      queue.set_most_workers(kWorkers / 4);
+    }
+    has_queues_ = true;
+    Do(queues);
   }
 
   // All members of some job report its end.
@@ -117,6 +134,8 @@ class Pool {
   }
 
  private:
+  static std::string QueueName(int index) { return absl::StrCat("q", index); }
+
   std::vector<std::pair<SessionId, FakeWorker>> SessionsOf(
       std::string_view job) const {
     std::vector<std::pair<SessionId, FakeWorker>> sessions;
@@ -203,6 +222,7 @@ class Pool {
   std::deque<EventBody> queue_;
   std::unordered_map<SessionId, FakeWorker> workers_;
   std::set<int64_t> saving_;
+  bool has_queues_ = false;
   std::vector<double> times_;
   SessionId last_session_ = 0;
   RequestToken last_request_ = 0;
@@ -218,8 +238,10 @@ void Print(std::string_view what, const std::vector<double>& times) {
                                at(0.99), times.back());
 }
 
-int Main() {
+void Measure(bool has_queues) {
   Pool pool;
+  if (has_queues) pool.DefineQueues();
+  std::cout << (has_queues ? "\nIn 20 queues:\n\n" : "");
   std::cout << "| events of | decisions | p50, ms | p99, ms | max, ms |\n"
                "|---|---|---|---|---|\n";
   for (int i = 0; i < kWorkers; ++i) pool.Join(i);
@@ -239,6 +261,11 @@ int Main() {
   std::cout << absl::StrFormat("\ntraining: %d jobs, queued: %d\n",
                                pool.Count(v1::JOB_STATE_RUNNING),
                                pool.Count(v1::JOB_STATE_QUEUED));
+}
+
+int Main() {
+  Measure(/*has_queues=*/false);
+  Measure(/*has_queues=*/true);
   return 0;
 }
 

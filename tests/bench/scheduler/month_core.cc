@@ -76,6 +76,9 @@ class Month {
   }
 
   MonthResult Run() {
+    if (!policy_.queues.queues().empty()) {
+      Feed(QueuesRequested{.request = ++last_request_, .file = policy_.queues});
+    }
     for (int i = 0; i < options_.workers; ++i) Join(i);
     for (size_t job = 0; job < trace_.size(); ++job) {
       Add(trace_[job].submitted, Kind::kSubmit, job);
@@ -148,6 +151,9 @@ class Month {
     submit.total_steps = StepsOf(index);
     submit.priority = wanted.is_urgent ? 1 : 0;
     submit.keeps_checkpoints = submit.resumes = true;
+    if (!policy_.queues.queues().empty()) {
+      submit.queue = policy_.queues.queues(wanted.team).name();
+    }
     by_name_[submit.name] = index;
     Feed(submit);
   }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "ringmaster/v1/queue.pb.h"
 #include "tests/bench/scheduler/month_trace.h"
 
 namespace ringmaster {
@@ -20,6 +21,8 @@ struct CorePolicy {
   // Nobody trains from the moment when a generation ends until the next one does.
   absl::Duration pause = absl::Milliseconds(100);
   absl::Duration checkpoint = absl::Seconds(5);
+  // A queue for each team, in order; none: all are in one line.
+  v1::QueueFile queues = {};
 };
 
 [[nodiscard]] MonthResult RunCore(const TraceOptions& options,

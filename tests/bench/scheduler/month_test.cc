@@ -45,6 +45,9 @@ TEST(MonthTest, EveryJobEndsUnderEveryPolicy) {
   EXPECT_GT(killing.preemptions, 0);
   EXPECT_GT(killing.lost, absl::ZeroDuration());
   ExpectPossible(jobs, RunCore(kFewDays, jobs, {}), 1);
+  v1::QueueFile queues;
+  queues.add_queues()->set_name("team");
+  ExpectPossible(jobs, RunCore(kFewDays, jobs, {.queues = queues}), 1);
   const MonthResult elastic =
       RunCore(kFewDays, jobs, {.least_share = 4, .most_share = 2});
   ExpectPossible(jobs, elastic, 2);

@@ -35,6 +35,8 @@ struct TraceJob {
   int size = 1;
   absl::Duration duration;
   bool is_urgent = false;
+  // The index of the team that submits it.
+  int team = 0;
 };
 
 // In the order of their submission. The same options make the same jobs.
