@@ -48,13 +48,9 @@ void RefuseUnknownFields(const google::protobuf::Message& message,
   }
 }
 
-void CheckName(const char* field, const std::string& name, SpecErrors& errors) {
-  if (IsJobName(name)) return;
-  errors.Add(absl::StrCat(
-      field, " must be 1 to ", kMaxNameLength,
-      " lower-case letters, digits and dashes, begin with a letter and not "
-      "end with a dash, got ",
-      Quoted(name, 2 * kMaxNameLength)));
+void AddName(const char* field, const std::string& name, SpecErrors& errors) {
+  const absl::Status status = CheckName(field, name);
+  if (!status.ok()) errors.Add(std::string(status.message()));
 }
 
 void CheckRequired(const Labels& labels, SpecErrors& errors) {
@@ -176,20 +172,27 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
 
 }  // namespace
 
-bool IsJobName(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxNameLength &&
-         absl::ascii_islower(name.front()) && name.back() != '-' &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
-         });
+absl::Status CheckName(const char* field, const std::string& name) {
+  const bool is_good =
+      !name.empty() && name.size() <= kMaxNameLength &&
+      absl::ascii_islower(name.front()) && name.back() != '-' &&
+      std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+      });
+  if (is_good) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " must be 1 to ", kMaxNameLength,
+      " lower-case letters, digits and dashes, begin with a letter and not "
+      "end with a dash, got ",
+      Quoted(name, 2 * kMaxNameLength)));
 }
 
 absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
   SpecErrors errors;
   RefuseUnknownFields(spec, "", errors);
   Fill(spec, errors);
-  CheckName("name", spec.name(), errors);
-  if (!spec.queue().empty()) CheckName("queue", spec.queue(), errors);
+  AddName("name", spec.name(), errors);
+  if (!spec.queue().empty()) AddName("queue", spec.queue(), errors);
   CheckRequired(RequiredLabels(spec), errors);
   CheckChoices(spec, errors);
   CheckRules(spec, "", errors);

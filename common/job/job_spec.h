@@ -42,9 +42,11 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // are lost, or it is suspended.
 [[nodiscard]] bool ResumesFromCheckpoint(const v1::JobSpec& spec);
 
-// Returns true if a job, or a queue, can have that name: 1 to 40 lower-case letters,
-// digits and dashes, of which the first is a letter and the last no dash.
-[[nodiscard]] bool IsJobName(const std::string& name);
+// OK if a job, or a queue, can have that name: 1 to 40 lower-case letters, digits and
+// dashes, of which the first is a letter and the last no dash. INVALID_ARGUMENT says so
+// of `field`.
+[[nodiscard]] absl::Status CheckName(const char* field,
+                                     const std::string& name);
 
 // Returns the labels that its workers must have.
 [[nodiscard]] Labels RequiredLabels(const v1::JobSpec& spec);

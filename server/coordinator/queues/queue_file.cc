@@ -1,6 +1,5 @@
 #include "server/coordinator/queues/queue_file.h"
 
-#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -37,12 +36,7 @@ absl::Status CheckRange(const char* field, int value, int least) {
 }
 
 absl::Status CheckQueue(const v1::QueueSpec& queue) {
-  if (!IsJobName(queue.name())) {
-    return Wrong(absl::StrCat(
-        "name must be 1 to 40 lower-case letters, digits and dashes, begin "
-        "with a letter and not end with a dash, got ",
-        Quoted(queue.name())));
-  }
+  RETURN_IF_ERROR(CheckName("name", queue.name()));
   RETURN_IF_ERROR(CheckRange("workers", queue.workers(), 0));
   if (queue.has_most_workers()) {
     RETURN_IF_ERROR(CheckRange("most_workers", queue.most_workers(), 0));

@@ -39,7 +39,6 @@
 #include "server/ctl/commands/logs.h"
 #include "server/ctl/commands/pki.h"
 #include "server/ctl/commands/queries.h"
-#include "server/ctl/commands/queues.h"
 #include "server/ctl/commands/run.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/state.h"
@@ -73,7 +72,7 @@ struct CommandLine {
   PkiOptions pki;
   AuditOptions audit;
   CordonOptions cordon;
-  QueuesOptions queues;
+  std::string queues_file;
   EventsOptions events;
   LogsOptions logs;
   std::string described;
@@ -264,7 +263,14 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .min = 0},
             &line.trace.last_step);
   AddCordonCommands(flags, line.cordon);
-  AddQueuesCommand(flags, line.queues);
+  flags
+      .AddCommand("queues",
+                  "The shares of the pool: quotas, limits, and who uses them.")
+      .Add({.name = "apply",
+            .unit = "FILE",
+            .help = "First let the queues be those of this file, in YAML "
+                    "(docs/jobs.md), in place of all before. For operators."},
+           &line.queues_file);
   AddBundleCommand(flags, line.bundle);
   AddAuditCommand(flags, line.audit);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
@@ -341,7 +347,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "submit") return RunSubmit(context, line.submit);
   if (command == "cordon" || command == "drain" || command == "uncordon")
     return RunCordon(context, command, line.cordon);
-  if (command == "queues") return RunQueues(context, line.queues);
+  if (command == "queues") return RunQueues(context, line.queues_file);
   if (command == "audit") return RunAudit(context, line.audit);
   if (command == "version") return RunVersion(context);
   line.trace.job = line.job;

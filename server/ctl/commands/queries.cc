@@ -5,12 +5,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/version.h"
+#include "common/config/yaml_to_proto.h"
 #include "common/status/status_macros.h"
 #include "common/text/quoted.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/listing.h"
+#include "server/ctl/render/queue_table.h"
 #include "server/ctl/render/recovery_view.h"
 
 namespace ringmaster::ctl {
@@ -54,6 +56,20 @@ absl::StatusOr<int> RunWorkers(const CommandContext& context) {
   *only_workers.mutable_workers() = status.workers();
   return Answer(context, only_workers,
                 WorkerLines(status, context.console.GetStyle()));
+}
+
+absl::StatusOr<int> RunQueues(const CommandContext& context,
+                              const std::string& file) {
+  if (!file.empty()) {
+    v1::SetQueuesRequest request;
+    RETURN_IF_ERROR(YamlFileToProto(file, *request.mutable_file()));
+    RETURN_IF_ERROR(context.client.SetQueues(request));
+  }
+  ASSIGN_OR_RETURN(const v1::Status status, context.client.GetStatus());
+  v1::Status only_queues;
+  *only_queues.mutable_queues() = status.queues();
+  return Answer(context, only_queues,
+                QueueTable(status, context.console.GetStyle()));
 }
 
 absl::StatusOr<int> RunJob(const CommandContext& context,

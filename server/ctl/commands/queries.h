@@ -12,6 +12,9 @@ namespace ringmaster::ctl {
 
 [[nodiscard]] absl::StatusOr<int> RunStatus(const CommandContext& context);
 [[nodiscard]] absl::StatusOr<int> RunWorkers(const CommandContext& context);
+// First lets the queues be those of `file`, in YAML; empty: they stay as they are.
+[[nodiscard]] absl::StatusOr<int> RunQueues(const CommandContext& context,
+                                            const std::string& file);
 // `job` is an id or a name here and below.
 [[nodiscard]] absl::StatusOr<int> RunJob(const CommandContext& context,
                                          const std::string& job);

@@ -93,17 +93,16 @@ void OnSetQueues(Turn& turn, const QueuesRequested& request) {
                "");
     return;
   }
+  const bool is_under_way = IsUnderWay(turn.outbox);
   State wanted;
   ApplyQueues(wanted, {.file = request.file});
-  if (google::protobuf::util::MessageDifferencer::Equals(FileOf(wanted),
-                                                         FileOf(state)) &&
-      wanted.queues.size() == state.queues.size()) {
+  if (!is_under_way && google::protobuf::util::MessageDifferencer::Equals(
+                           FileOf(wanted), FileOf(state))) {
     turn.Reply(waiting, absl::OkStatus(), "");
     return;
   }
   // The same file comes again and again.
-  if (request.is_from_file &&
-      (!state.journal_error.empty() || IsUnderWay(turn.outbox))) {
+  if (request.is_from_file && (is_under_way || !state.journal_error.empty())) {
     return;
   }
   if (!state.journal_error.empty()) {

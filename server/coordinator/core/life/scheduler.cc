@@ -177,8 +177,9 @@ class Rooms {
     }
   }
 
-  // A job has begun.
-  void Renew() {
+  // `job` has begun.
+  void Take(const Job& job) {
+    if (LimitedQueueOf(job) == nullptr) return;
     SetStandings(state_);
     most_.clear();
   }
@@ -248,7 +249,7 @@ void AdvanceQueue(Turn& turn) {
                        job == waiting.front() && IsNew(*job)));
     if (begins) {
       BeginGathering(turn, *job);
-      rooms.Renew();
+      rooms.Take(*job);
     } else if (job->state == v1::JOB_STATE_QUEUED && !state.queues.empty() &&
                !too_large.Has(*job)) {
       rooms.Reserve(*job);

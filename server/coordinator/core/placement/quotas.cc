@@ -30,12 +30,6 @@ void SetTurns(State& state) {
   }
 }
 
-// QueueOf(state, job) == &queue, for many jobs.
-bool IsIn(const State& state, const Job& job, const Queue& queue) {
-  return job.queue == queue.spec.name() ||
-         (queue.spec.name() == kDefaultQueue && QueueOf(state, job) == &queue);
-}
-
 }  // namespace
 
 const Queue* QueueOf(const State& state, const Job& job) {
@@ -95,7 +89,7 @@ int MostOfQueue(const State& state, const Job& job) {
   int most = queue->spec.most_workers();
   for (const int64_t number : state.active_jobs) {
     const Job& other = state.jobs.at(number);
-    if (number == job.number || !IsIn(state, other, *queue)) continue;
+    if (number == job.number || QueueOf(state, other) != queue) continue;
     most -= std::max(other.min_workers, AliveCount(other, v1::ROLE_WORKER));
   }
   return std::max(most, 0);

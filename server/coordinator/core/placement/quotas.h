@@ -9,8 +9,8 @@
 // borrows does not depend on who has begun, and no job of a queue gets before another by
 // being smaller.
 //
-// Of the same priority, jobs that do not borrow come first in the queue of all jobs, and
-// if they lack workers, jobs of other queues that borrow give way. Among those that
+// Jobs that do not borrow come before others of their priority in the queue of all jobs,
+// and if they lack workers, jobs of other queues that borrow give way. Among those that
 // borrow it is the turn of the queue that has used least for its weight.
 //
 // (Kubernetes' Kueue has quotas, borrowing and limits of the same kind, and takes back
@@ -44,7 +44,7 @@ void SetStandings(State& state);
 // or need.
 [[nodiscard]] int MostOfQueue(const State& state, const Job& job);
 
-// What the jobs of a queue have.
+// The figures of a queue, by its jobs.
 struct QueueFigures {
   int workers = 0;
   // How many its active jobs need at least, and how many those of them that borrow.
