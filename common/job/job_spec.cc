@@ -261,7 +261,8 @@ Labels RequiredLabels(const v1::JobSpec& spec) {
                 spec.workers().require().end());
 }
 
-bool ResumesFromCheckpoint(const v1::JobSpec& spec) {
+bool CanGoOnLater(const v1::JobSpec& spec) {
+  if (spec.has_external()) return spec.external().requeue();
   const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();
   // Present in a job that has been checked, with its default.
   return !checkpoint.directory().empty() && checkpoint.resume();

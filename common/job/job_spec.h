@@ -38,9 +38,9 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // serialize a map in any order.
 [[nodiscard]] std::string SerializeSpec(const v1::JobSpec& spec);
 
-// Returns true if the job goes on from the newest of its checkpoints if all its workers
-// are lost, or it is suspended.
-[[nodiscard]] bool ResumesFromCheckpoint(const v1::JobSpec& spec);
+// Returns true if the job can go on without those that it has now: from the newest of its
+// checkpoints, or with commands that may begin anew.
+[[nodiscard]] bool CanGoOnLater(const v1::JobSpec& spec);
 
 // OK if a job, or a queue, can have that name: 1 to 40 lower-case letters, digits and
 // dashes, of which the first is a letter and the last no dash. INVALID_ARGUMENT says so

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, Process, binary
+from tests.integration.cluster import PATIENCE, Cluster, Process, binary, synthetic_job
 
 # Debian's PyTorch, if it is there, is of Debian's interpreter.
 PYTHON = "/usr/bin/python3"
@@ -43,6 +43,21 @@ pathlib.Path(f"began-{rank}-{count}").write_text(str(os.getpid()))
 while not pathlib.Path("done").exists():
     time.sleep(0.02)
 print("restart count", count)
+"""
+
+# Saves on SIGTERM, for which rank 1 takes a while; says whether it begins anew.
+SAVER = """
+import os, pathlib, signal, sys, time
+rank = os.environ["RANK"]
+saved = pathlib.Path(f"saved-{rank}")
+def save(*_):
+    time.sleep(2 if rank == "1" else 0)
+    saved.write_text("half")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+pathlib.Path(f"began-{rank}-{'anew' if saved.exists() else 'first'}").write_text("")
+while not pathlib.Path("done").exists():
+    time.sleep(0.02)
 """
 
 DDP = """
@@ -203,6 +218,27 @@ class ExternalTest(unittest.TestCase):
             workers[1].signal(signal.SIGTERM)
             self.assertEqual(workers[1].wait(), STOPPED, workers[1].output())
             self.await_files("began-0-1")
+            (self.directory / "done").write_text("")
+            cluster.await_job(job, "SUCCEEDED")
+
+    def test_commands_that_may_begin_anew_give_way_and_save_first(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator(budget="1s")
+            for name in "ab":
+                cluster.start_worker(name, "--allow_commands")
+            cluster.await_workers(2)
+            job = cluster.submit(self.job(self.script(SAVER), requeue=True))
+            self.await_files("began-0-first", "began-1-first")
+            urgent = cluster.submit(synthetic_job("urgent", 20, 2, 2) + "priority: 5\n")
+            cluster.await_job(urgent, "SUCCEEDED")
+            # Nobody was given up, and each had the time that it took.
+            self.assertTrue((self.directory / "saved-1").exists())
+            self.assertEqual(cluster.events(job, "worker.lost"), [])
+            suspended = cluster.events(job, "job.suspended")
+            self.assertEqual([event["message"] for event in suspended],
+                             [f"gives way to job {urgent} (priority 5), and its commands have ended; they begin anew once there are "
+                              "workers for it"])
+            self.await_files("began-0-anew", "began-1-anew")
             (self.directory / "done").write_text("")
             cluster.await_job(job, "SUCCEEDED")
 

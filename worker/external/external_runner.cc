@@ -46,6 +46,9 @@ namespace {
 // What a rank wants beside running its command; the largest wish of all counts.
 enum class Wish : int { kNone, kDrain, kStop };
 
+// The longest time between meetings of ranks that wait for commands to end.
+constexpr absl::Duration kStopInterval = absl::Milliseconds(20);
+
 // How the commands of all ranks ended.
 struct AttemptEnd {
   Wish wish = Wish::kNone;              // kNone: with 0, unless one has failed
@@ -111,8 +114,6 @@ class ExternalRunner final : public JobRunner {
   Trace trace_;
   ProgressBoard board_;
   std::atomic<int> wish_ = 0;
-  // For commands that were asked to end. Like collectives, each is progress.
-  std::atomic<int64_t> waits_ = 0;
   std::function<void(const v1::Notice&)> on_notice_ = [](const v1::Notice&) {};
 
   // Only on the training thread.
@@ -148,7 +149,6 @@ absl::StatusOr<PlanAgreement> ExternalRunner::Prepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
   // A wish ends with the generation that it was made in.
   wish_.store(0);
-  waits_.store(0);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
   return CatchExhaustion(assignment.rank,
@@ -296,10 +296,14 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
                                                   RunningCommand& command) {
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
   enum { kWish, kHasFailed, kRuns, kCount };
+  AttemptEnd end;
   while (true) {
-    if (wish_.load() == 0) {
-      command.Wait(clock_.Now() + options_.meeting_interval, *cancel,
-                   wake_.get());
+    if (wish_.load() <= static_cast<int>(end.wish)) {
+      const absl::Duration interval =
+          end.wish == Wish::kNone
+              ? options_.meeting_interval
+              : std::min(options_.meeting_interval, kStopInterval);
+      command.Wait(clock_.Now() + interval, *cancel, wake_.get());
     }
     RETURN_IF_ERROR(cancel->status());
     std::array<int64_t, kCount> all{};
@@ -307,12 +311,13 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
     all[kHasFailed] = command.has_failed() ? 1 : 0;
     all[kRuns] = command.has_ended() ? 0 : 1;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
-    AttemptEnd end;
     end.wish = static_cast<Wish>(all[kWish]);
-    // A wish comes first: what fails because others have stopped is no failure.
+    // A wish comes first: what fails because others have stopped is no failure. All
+    // go on meeting until the last command has ended, so that each has its grace.
     if (end.wish != Wish::kNone) {
-      command.Stop(stop_grace(), *cancel, [this] { waits_.fetch_add(1); });
-      return end;
+      command.Terminate(stop_grace());
+      if (all[kRuns] == 0) return end;
+      continue;
     }
     if (all[kHasFailed] != 0) {
       ASSIGN_OR_RETURN(
@@ -362,7 +367,7 @@ void ExternalRunner::Release() {
 TrainProgress ExternalRunner::progress() const {
   TrainProgress progress = board_.progress();
   const CollectiveProgress communication = live_.communication();
-  progress.collective_sequence = communication.completed + waits_.load();
+  progress.collective_sequence = communication.completed;
   progress.waiting_for_rank = communication.waiting_for_rank;
   return progress;
 }

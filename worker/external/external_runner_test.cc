@@ -83,9 +83,11 @@ class ExternalRunnerTest : public ::testing::Test {
     return assignment;
   }
 
+  // Calls `on_end` on the thread of each rank once that has ended.
   std::vector<RunOutcome> Run(
       int64_t generation, const v1::JobSpec& spec,
-      const std::function<void()>& meanwhile = [] {}) {
+      const std::function<void()>& meanwhile = [] {},
+      const std::function<void()>& on_end = [] {}) {
     std::vector<RunOutcome> outcomes(kRanks);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -96,6 +98,7 @@ class ExternalRunnerTest : public ::testing::Test {
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank] {
         outcomes[static_cast<size_t>(rank)] = runner(rank).Run();
+        on_end();
       });
     }
     meanwhile();
@@ -263,6 +266,23 @@ TEST_F(ExternalRunnerTest, AWishEndsAllCommandsPolitely) {
                   runner(2).RequestLeave();
                 }),
             Kind::kDrained, 0);
+}
+
+TEST_F(ExternalRunnerTest, NoRankReportsBeforeTheLastCommandHasEnded) {
+  // The coordinator halts the others once the first has reported.
+  const v1::JobSpec spec = Shell(
+      "trap '[ $RANK != 2 ] || sleep 0.7; touch saved$RANK; exit' TERM; "
+      "touch began$RANK; while :; do sleep 0.01; done");
+  std::atomic<int> early = 0;
+  const auto outcomes = Run(
+      1, spec,
+      [this] {
+        AwaitAll("began");
+        runner(1).RequestDrain();
+      },
+      [&] { early += Has("saved2") ? 0 : 1; });
+  ExpectAll(outcomes, Kind::kDrained, 0);
+  EXPECT_EQ(early, 0);
 }
 
 TEST_F(ExternalRunnerTest, GraceIsLimited) {

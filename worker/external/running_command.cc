@@ -126,6 +126,7 @@ RunningCommand::RunningCommand(const CommandSetup& setup,
 
 void RunningCommand::Look() {
   if (has_ended()) return;
+  if (clock_.Now() >= kill_at_) child_->Kill();
   const std::optional<SubprocessEnd> end = child_->End();
   if (!end.has_value()) return;
   ended_at_ = clock_.Now();
@@ -136,48 +137,50 @@ void RunningCommand::Look() {
            "command.ended", {{"end", end_text_}});
 }
 
+void RunningCommand::Poll(MonotonicTime deadline, int cancel, int wake) {
+  const MonotonicTime now = clock_.Now();
+  // Once it is killed, its end is all there is to wait for.
+  if (kill_at_ > now) deadline = std::min(deadline, kill_at_);
+  std::array<pollfd, 3> ready = {
+      pollfd{.fd = cancel, .events = POLLIN, .revents = 0},
+      pollfd{.fd = wake, .events = POLLIN, .revents = 0},
+      pollfd{.fd = has_ended() ? -1 : child_->pidfd(),
+             .events = POLLIN,
+             .revents = 0}};
+  (void)::poll(ready.data(), ready.size(), MillisecondsUntil(deadline, now));
+  Look();
+}
+
 void RunningCommand::Wait(MonotonicTime deadline, const CancelToken& cancel,
                           int wake) {
   Look();
   while (clock_.Now() < deadline && !cancel.is_cancelled()) {
-    const bool runs = !has_ended();
-    std::array<pollfd, 3> ready = {
-        pollfd{.fd = cancel.fd(), .events = POLLIN, .revents = 0},
-        pollfd{.fd = wake, .events = POLLIN, .revents = 0},
-        pollfd{
-            .fd = runs ? child_->pidfd() : -1, .events = POLLIN, .revents = 0}};
-    (void)::poll(ready.data(), ready.size(),
-                 MillisecondsUntil(deadline, clock_.Now()));
+    const bool ran = !has_ended();
+    Poll(deadline, cancel.fd(), wake);
     uint64_t rings = 0;
-    if (ready[1].revents != 0) (void)!::read(wake, &rings, sizeof(rings));
-    Look();
-    if (rings > 0 || (runs && has_ended())) return;
+    (void)!::read(wake, &rings, sizeof(rings));
+    if (rings > 0 || (ran && has_ended())) return;
   }
 }
 
-void RunningCommand::Stop(absl::Duration grace, const CancelToken& cancel,
-                          const std::function<void()>& on_wait) {
+void RunningCommand::Terminate(absl::Duration grace) {
   Look();
   if (has_ended()) return;
-  child_->Terminate();
-  const MonotonicTime start = clock_.Now();
-  while (!has_ended()) {
-    if (cancel.is_cancelled()) grace = std::min(grace, kShortGrace);
-    const MonotonicTime now = clock_.Now();
-    if (now >= start + grace) break;
-    on_wait();
-    std::array<pollfd, 2> ready = {
-        pollfd{.fd = child_->pidfd(), .events = POLLIN, .revents = 0},
-        // Once it is cancelled, it would be readable all the time.
-        pollfd{.fd = cancel.is_cancelled() ? -1 : cancel.fd(),
-               .events = POLLIN,
-               .revents = 0}};
-    (void)::poll(ready.data(), ready.size(),
-                 MillisecondsUntil(start + grace, now));
-    Look();
+  if (!terminated_at_.has_value()) {
+    terminated_at_ = clock_.Now();
+    child_->Terminate();
   }
-  child_->Kill();
-  Look();
+  kill_at_ = std::min(kill_at_, *terminated_at_ + grace);
+}
+
+void RunningCommand::Stop(absl::Duration grace, const CancelToken& cancel) {
+  Terminate(grace);
+  while (!has_ended()) {
+    const bool is_cancelled = cancel.is_cancelled();
+    if (is_cancelled) Terminate(std::min(grace, kShortGrace));
+    // Once it is cancelled, it would be readable all the time.
+    Poll(MonotonicTime::InfiniteFuture(), is_cancelled ? -1 : cancel.fd(), -1);
+  }
 }
 
 absl::Duration RunningCommand::since_end() const {

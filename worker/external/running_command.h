@@ -6,7 +6,6 @@
 #ifndef RINGMASTER_WORKER_EXTERNAL_RUNNING_COMMAND_H_
 #define RINGMASTER_WORKER_EXTERNAL_RUNNING_COMMAND_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,12 +32,13 @@ class RunningCommand {
   // eventfd, which is reset) is rung.
   void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake);
 
-  // Asks it to end, and kills it and all that it started after `grace`, of
-  // which a cancellation leaves kShortGrace. Calls `on_wait` about once a second
-  // meanwhile.
-  void Stop(
-      absl::Duration grace, const CancelToken& cancel,
-      const std::function<void()>& on_wait = [] {});
+  // Asks it to end, once. If it has not ended `grace` after the first call, the
+  // shortest of all calls, Wait kills it and all that it started.
+  void Terminate(absl::Duration grace);
+
+  // Asks it to end and waits until it has; a cancellation leaves kShortGrace of
+  // `grace`.
+  void Stop(absl::Duration grace, const CancelToken& cancel);
 
   static constexpr absl::Duration kShortGrace = absl::Milliseconds(200);
 
@@ -55,8 +55,11 @@ class RunningCommand {
  private:
   class Output;
 
-  // Notes its end, if it has come. What is left of its group is killed then.
+  // Notes its end, if it has come, or kills it if it is due. What is left of its
+  // group is killed then.
   void Look();
+  // Waits for its end, or until `deadline` or one of these is readable.
+  void Poll(MonotonicTime deadline, int cancel, int wake);
 
   Clock& clock_;
   const std::shared_ptr<Output> output_;
@@ -64,6 +67,8 @@ class RunningCommand {
   std::string end_text_;
   int exit_code_ = 0;
   std::optional<MonotonicTime> ended_at_;
+  std::optional<MonotonicTime> terminated_at_;
+  MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
 };
 
 }  // namespace ringmaster

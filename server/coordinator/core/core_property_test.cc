@@ -70,7 +70,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            "resume",
                            "queues",
                            "room checked",
-                           "gives way to one within a quota"}) {
+                           "gives way to one within a quota",
+                           "commands end early"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -242,7 +242,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.keeps_checkpoints = created.keeps_checkpoints();
   // No release has recorded these beside the spec.
   if (v1::JobSpec spec; spec.ParseFromString(record.spec)) {
-    record.resumes = ResumesFromCheckpoint(spec);
+    record.can_go_on_later = CanGoOnLater(spec);
     record.required_labels = RequiredLabels(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
   }

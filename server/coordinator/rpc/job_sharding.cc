@@ -44,7 +44,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.is_benchmark = spec.has_bench();
   terms.runs_commands = spec.has_external();
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
-  terms.resumes = ResumesFromCheckpoint(spec);
+  terms.can_go_on_later = CanGoOnLater(spec);
   terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);
   terms.priority = spec.priority();

@@ -516,8 +516,12 @@ class Explainer {
   void AddGrowth() {
     if (IsPausing(job_)) {
       result_.reasons.push_back(
-          "its members were asked to pause between two steps, so that workers "
-          "can join or leave");
+          job_.runs_commands
+              ? absl::StrCat("its commands were asked to end, which stop_grace "
+                             "limits: it ",
+                             job_.gives_way.value_or(""))
+              : "its members were asked to pause between two steps, so that "
+                "workers can join or leave");
     } else if (const std::string names = PreparingNames(state_);
                !names.empty()) {
       result_.reasons.push_back(

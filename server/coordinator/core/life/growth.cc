@@ -104,16 +104,19 @@ Joiners JoinersOf(const State& state, const Job& job, v1::Role role) {
   return joiners;
 }
 
-// Returns true if it may pause at some time in its present generation.
+// Returns true if it may pause at some time in its present generation. What a command
+// does is one step, within which it can be asked to end.
 bool CanPause(const Job& job) {
+  const int64_t next = job.best_step + (job.runs_commands ? 0 : 1);
   return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
-         !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
+         !IsPausing(job) && IsWhole(job) && next < job.total_steps;
 }
 
 // Returns true if an interruption now would not coincide with another one.
 bool IsCalm(const Turn& turn, const Job& job) {
-  return HasCommitted(job) && OpenIncident(job) == nullptr &&
-         job.suspicions.empty() && turn.state.journal_error.empty() &&
+  return (HasCommitted(job) || job.runs_commands) &&
+         OpenIncident(job) == nullptr && job.suspicions.empty() &&
+         turn.state.journal_error.empty() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
          std::none_of(turn.state.workers.begin(), turn.state.workers.end(),
                       [&job](const auto& entry) {
@@ -121,14 +124,6 @@ bool IsCalm(const Turn& turn, const Job& job) {
                         return entry.second.job_id == job.id &&
                                entry.second.is_cut_off;
                       });
-}
-
-// Returns how long to wait for a pause: as long as a step may take, or as
-// detecting a dead worker takes if that is longer.
-absl::Duration PausePatience(const Turn& turn, const Job& job) {
-  return std::max(turn.config.lease,
-                  std::min(2 * FromProto(job.figures.step_duration()),
-                           turn.config.progress_cap));
 }
 
 // "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
@@ -161,6 +156,12 @@ std::string PauseText(const State& state, const Job& job) {
 
 }  // namespace
 
+absl::Duration PausePatience(const Job& job, const Config& config) {
+  return std::max(config.lease,
+                  std::min(2 * FromProto(job.figures.step_duration()),
+                           config.progress_cap));
+}
+
 void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   if (HasNewcomer(job) && HasCommitted(job)) {
@@ -169,10 +170,12 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   }
   if (!CanPause(job)) return;
   LetMembersGo(turn.state, job, gifts);
-  if (HasLeavingHolder(turn.state, job)) {
+  if (HasLeavingHolder(turn.state, job) ||
+      (job.runs_commands && job.gives_way.has_value())) {
     job.growth_deadline = turn.now;
     return;
   }
+  if (job.runs_commands) return;
   const Joiners workers = JoinersOf(turn.state, job, v1::ROLE_WORKER);
   const Joiners servers = JoinersOf(turn.state, job, v1::ROLE_PARAMETER_SERVER);
   if (!workers.last.has_value() && !servers.last.has_value()) {
@@ -213,16 +216,19 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     return;
   }
   job.growth_deadline = MonotonicTime::InfiniteFuture();
-  if (!HasLeavingHolder(turn.state, job) &&
+  if (!HasLeavingHolder(turn.state, job) && !job.runs_commands &&
       !Rehearse(turn, job,
                 Joining(turn.state, job, v1::ROLE_WORKER,
                         IdlePool(turn.state, job), Hosts::kSound))) {
     return;  // Goes on once they are ready.
   }
   job.paused_generation = job.generation;
-  job.pause_deadline = turn.now + PausePatience(turn, job);
+  job.pause_deadline = turn.now + PausePatience(job, turn.config);
   const std::string why = PauseText(turn.state, job);
-  job.message = absl::StrCat("pauses at the next step: ", why);
+  job.message =
+      absl::StrCat(job.runs_commands ? "its commands are asked to end: "
+                                     : "pauses at the next step: ",
+                   why);
   turn.Touch(job);
   for (const Member& member : job.members) {
     // Parameter servers end with the workers.
@@ -254,7 +260,7 @@ void OnPauseDeadline(Turn& turn, Job& job) {
   }
   v1::Verdict verdict = VerdictOnPause(turn, job);
   absl::StrAppend(verdict.mutable_summary(), " (nobody paused within ",
-                  absl::FormatDuration(PausePatience(turn, job)), ")");
+                  absl::FormatDuration(PausePatience(job, turn.config)), ")");
   BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
 }
 

@@ -7,7 +7,8 @@
 // They end at the same step and report it as after a halt; from the
 // first such report on it is a halt, with a verdict that blames nobody, and the
 // workers join as newcomers of the next generation. Attempts whose newcomers
-// are lost before a step is committed back off.
+// are lost before a step is committed back off. A job of commands does not grow; it
+// pauses only to give way, and its commands are asked to end then.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 
@@ -25,6 +26,12 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts);
 // Lets workers go that prepare to join a job which trains and has no room for them any
 // more.
 void EndNeedlessRehearsals(Turn& turn);
+
+// Returns how long to wait for a pause: as long as a step may take, or as detecting a
+// dead worker takes if that is longer. Commands that end get more as long as their
+// workers make progress.
+[[nodiscard]] absl::Duration PausePatience(const Job& job,
+                                           const Config& config);
 
 // Asks the members to pause, unless this is not the time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);

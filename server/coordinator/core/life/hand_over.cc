@@ -76,6 +76,7 @@ std::vector<std::string> Newcomers(const Job& job) {
 
 // Why leavers go whom nobody needs.
 std::string WhyRelieved(const Job& job, const HeldState& held) {
+  if (job.runs_commands) return "its command has ended";
   if (held.copies.empty()) {
     return "no step was made that others would need it for";
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/training.h"
@@ -14,11 +15,16 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// A stop is not cut short as long as members make progress.
+// A stop is not cut short as long as members make progress, and neither is a pause for
+// which commands are to end.
 void ExtendStop(const Turn& turn, Job& job) {
-  if (job.state != v1::JOB_STATE_STOPPING) return;
-  job.stop_deadline =
-      std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
+  if (job.state == v1::JOB_STATE_STOPPING) {
+    job.stop_deadline =
+        std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
+  } else if (job.runs_commands && IsPausing(job)) {
+    job.pause_deadline = std::max(job.pause_deadline,
+                                  turn.now + PausePatience(job, turn.config));
+  }
 }
 
 // Learns from the time that the member took to make progress; `worker` is as it

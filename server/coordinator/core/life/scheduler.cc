@@ -72,7 +72,7 @@ int UnclaimedCount(const State& state, const Kind& kind) {
   last.borrows = kind.borrows;
   last.turn = std::numeric_limits<int>::max();
   last.number = std::numeric_limits<int64_t>::max();
-  last.resumes = kind.is_preemptible;
+  last.can_go_on_later = kind.is_preemptible;
   last.runs_commands = kind.runs_commands;
   last.required_labels = kind.required_labels;
   return IdlePool(state, last).Count(Hosts::kAll);

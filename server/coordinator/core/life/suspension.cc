@@ -26,7 +26,7 @@ constexpr absl::Duration kUnsavedTime = absl::Minutes(1);
 absl::Status NotSuspendable(const Job& job) {
   const std::string why =
       job.is_benchmark    ? "it is a benchmark"
-      : job.runs_commands ? "it runs commands, whose state nobody can keep"
+      : job.runs_commands ? "its commands may not begin anew (external.requeue)"
       : IsSuspendable(job)
           ? "a member is of a release that cannot write a checkpoint for that"
           : "it has no checkpoints to go on from (train.checkpoint), "
@@ -181,7 +181,9 @@ std::string QueuedText(const Job& job) {
 }
 
 std::string SuspendedText(const Job& job) {
-  if (job.saved_step < 0 || IsNew(job)) return "";
+  if (IsNew(job)) return "";
+  if (job.runs_commands) return "its commands were stopped; ";
+  if (job.saved_step < 0) return "";
   return absl::StrCat("suspended after step ", job.saved_step, "; ");
 }
 
@@ -189,9 +191,10 @@ void Suspend(Turn& turn, Job& job) {
   const bool has_no_step = job.best_step == 0 && !job.has_trained;
   const bool is_saved = job.saved_step == job.best_step || has_no_step;
   const std::string step =
-      !is_saved            ? "without its last steps, which nobody held"
-      : job.best_step == 0 ? "before its first step"
-                           : absl::StrCat("after step ", job.best_step);
+      job.runs_commands    ? ", and its commands have ended"
+      : !is_saved          ? " without its last steps, which nobody held"
+      : job.best_step == 0 ? " before its first step"
+                           : absl::StrCat(" after step ", job.best_step);
   const std::string why = *job.gives_way;
   NoteEnded(turn, job);
   DropAll(turn, job);
@@ -201,11 +204,11 @@ void Suspend(Turn& turn, Job& job) {
   WaitAnew(job);
   ReturnToQueue(turn, job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.suspended", job, "",
-            absl::StrCat(why, " ", step,
-                         job.is_suspended
-                             ? "; it goes on from there once it is resumed"
-                             : "; it goes on from there once there are "
-                               "workers for it"));
+            absl::StrCat(why, step,
+                         job.runs_commands ? "; they begin anew once "
+                                           : "; it goes on from there once ",
+                         job.is_suspended ? "it is resumed"
+                                          : "there are workers for it"));
   turn.Persist(JobSuspendedRecord{job.id, job.generation, job.best_step,
                                   is_saved, turn.time});
 }

@@ -8,8 +8,12 @@
 // suspended keeps its place there, and goes on as soon as there are workers; one that
 // somebody has suspended waits until it is resumed.
 //
+// A job of commands that may begin anew (ExternalProgram.requeue) is suspended in the
+// same way, but that its commands are asked to end, and begin anew later.
+//
 // A job is not suspended if it has made steps and keeps no checkpoints, or while a
-// checkpoint cannot be written; nor are benchmarks and jobs of commands.
+// checkpoint cannot be written; nor are benchmarks that have begun, and commands that
+// may not begin anew.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_
 
@@ -34,7 +38,7 @@ void ApplyChange(Job& job, const JobChangedRecord& record);
 // "suspended by alice: too warm", "suspended after step 40; waits for the jobs before
 // it": of a job that is queued.
 [[nodiscard]] std::string QueuedText(const Job& job);
-// "suspended after step 40; "; empty if it was not.
+// "suspended after step 40; ", "its commands were stopped; "; empty if that is not so.
 [[nodiscard]] std::string SuspendedText(const Job& job);
 
 // A job that has no members returns to its place in the queue.

@@ -86,8 +86,7 @@ void LetGiveWay(Giver& giver) {
 
 Giver GiverOf(const State& state, const Job& job) {
   Giver giver = {.job = &job};
-  if (IsNew(job) || EndsSoon(job) || IsHeldUp(job) || job.is_benchmark ||
-      job.runs_commands) {
+  if (IsNew(job) || EndsSoon(job) || IsHeldUp(job) || job.is_benchmark) {
     return giver;
   }
   std::vector<const Worker*> blank;
@@ -112,6 +111,8 @@ Giver GiverOf(const State& state, const Job& job) {
     (is_blank ? blank : giver.workers).push_back(worker);
   }
   giver.workers.insert(giver.workers.end(), blank.begin(), blank.end());
+  // Its commands would have to begin anew.
+  if (job.runs_commands) giver.spare = std::min(giver.spare, 0);
   if (job.is_suspended && CanGiveWay(state, job)) LetGiveWay(giver);
   return giver;
 }
@@ -265,8 +266,7 @@ bool IsSuspendable(const Job& job) {
   const bool has_not_begun =
       job.state == v1::JOB_STATE_QUEUED ||
       (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
-  return IsPreemptible(job) ||
-         (has_not_begun && !job.is_benchmark && !job.runs_commands);
+  return IsPreemptible(job) || (has_not_begun && !job.is_benchmark);
 }
 
 bool CanGiveWay(const State& state, const Job& job) {

@@ -4,8 +4,8 @@
 // than `min` left; and the first that cannot begin (State::first_lacking). Other jobs,
 // of the same priority or a lower one, give such a job what the idle workers leave
 // open, if all of them together can; otherwise none, since it could not go on even so.
-// A job that waits for something else than workers gives none; nor do benchmarks and
-// jobs of commands, whose members cannot change.
+// A job that waits for something else than workers gives none; nor does a benchmark,
+// whose members cannot change; and a job of commands gives all of its own or none.
 //
 // First they give what they have beyond their min: one worker after the other is given
 // by the job of the lowest priority, among such jobs by the one that has most beyond

@@ -121,8 +121,8 @@ TEST_F(GiftsTest, AHigherPriorityGivesNothing) {
 }
 
 TEST_F(GiftsTest, ALowerPriorityGivesWayIfThereIsNotEnoughToSpare) {
-  AddTraining(1, 3, 2).resumes = true;
-  AddTraining(2, 3, 2).resumes = true;
+  AddTraining(1, 3, 2).can_go_on_later = true;
+  AddTraining(2, 3, 2).can_go_on_later = true;
   AddLacking(3, 3).priority = 1;
   // The later one goes; the other gives nothing then.
   EXPECT_THAT(Given(), ElementsAre("j2w2", "j2w1", "j2w0"));
@@ -133,8 +133,8 @@ TEST_F(GiftsTest, ALowerPriorityGivesWayIfThereIsNotEnoughToSpare) {
 }
 
 TEST_F(GiftsTest, AsFewAsPossibleGiveWay) {
-  AddTraining(1, 4, 4).resumes = true;
-  AddTraining(2, 1, 1).resumes = true;
+  AddTraining(1, 4, 4).can_go_on_later = true;
+  AddTraining(2, 1, 1).can_go_on_later = true;
   AddLacking(3, 4).priority = 1;
   EXPECT_THAT(Given(), ElementsAre("j1w3", "j1w2", "j1w1", "j1w0"));
 }
@@ -142,7 +142,7 @@ TEST_F(GiftsTest, AsFewAsPossibleGiveWay) {
 TEST_F(GiftsTest, WhoCouldNotGoOnLaterDoesNotGiveWay) {
   AddTraining(1, 2, 2);
   Job& job = AddTraining(2, 2, 2);
-  job.resumes = true;
+  job.can_go_on_later = true;
   AddLacking(3, 1).priority = 1;
   EXPECT_THAT(Given(), ElementsAre("j2w1"));
   state_.workers["j2w0"].protocol = kLeaveProtocol - 1;
@@ -153,7 +153,7 @@ TEST_F(GiftsTest, WhoCouldNotGoOnLaterDoesNotGiveWay) {
 }
 
 TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
-  AddTraining(1, 2, 2).resumes = true;
+  AddTraining(1, 2, 2).can_go_on_later = true;
   Job& taker = AddLacking(2, 3);
   taker.priority = 1;
   EXPECT_THAT(Given(), IsEmpty());
@@ -165,8 +165,8 @@ TEST_F(GiftsTest, NobodyGivesWayInVainOrToAnEqual) {
 TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
   Job& small = AddTraining(3, 1, 1);
   Job& later = AddTraining(4, 1, 1);
-  AddTraining(1, 2, 2).resumes = true;  // it was there before
-  small.resumes = later.resumes = true;
+  AddTraining(1, 2, 2).can_go_on_later = true;  // it was there before
+  small.can_go_on_later = later.can_go_on_later = true;
   AddWorker("idle");
   Job& lacking = AddLacking(2, 2);
   EXPECT_THAT(Given(), IsEmpty());
@@ -174,7 +174,7 @@ TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
   EXPECT_THAT(Given(), ElementsAre("j4w0"));
   EXPECT_EQ(WhyGivesWay(state_, later, Gifts(state_)),
             "gives way to job j2, which it has overtaken");
-  later.resumes = false;
+  later.can_go_on_later = false;
   EXPECT_THAT(Given(), ElementsAre("j3w0"));
   // It has taken its place after that one had begun.
   lacking.place_after = 3;
@@ -182,7 +182,7 @@ TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
 }
 
 TEST_F(GiftsTest, NobodyHasOvertakenAJobThatHasBegun) {
-  AddTraining(3, 1, 1).resumes = true;
+  AddTraining(3, 1, 1).can_go_on_later = true;
   Job& broken = AddTraining(2, 1, 2);
   broken.state = v1::JOB_STATE_GATHERING;
   broken.is_overdue = true;
@@ -192,7 +192,7 @@ TEST_F(GiftsTest, NobodyHasOvertakenAJobThatHasBegun) {
 TEST_F(GiftsTest, WhatASuspendedJobHasIsForAnybody) {
   Job& job = AddTraining(1, 3, 2);
   job.priority = 5;
-  job.resumes = job.is_suspended = true;
+  job.can_go_on_later = job.is_suspended = true;
   AddLacking(2, 2);
   EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
 }

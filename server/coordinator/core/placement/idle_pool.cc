@@ -139,7 +139,7 @@ bool WaitsToBegin(const Job& job) {
 }
 
 bool IsPreemptible(const Job& job) {
-  return job.resumes && !job.is_benchmark && !job.runs_commands;
+  return job.can_go_on_later && !job.is_benchmark;
 }
 
 const Job* KeptFor(const State& state) {

@@ -53,7 +53,8 @@ enum class Hosts { kReady, kSound, kAll };
 // members; and nobody has suspended it.
 [[nodiscard]] bool WaitsToBegin(const Job& job);
 
-// Returns true if `job`, once it has begun, can be suspended without losing a step.
+// Returns true if `job`, once it has begun, can be suspended: without losing a step, or
+// as it lets its commands begin anew.
 [[nodiscard]] bool IsPreemptible(const Job& job);
 
 // Returns the job for which idle workers are kept, as it is overdue or served, or null.

@@ -127,7 +127,7 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   EXPECT_TRUE(CanBegin(state, small));
   large.is_overdue = true;
   EXPECT_FALSE(CanBegin(state, small));
-  small.resumes = true;  // it would give them back
+  small.can_go_on_later = true;  // it would give them back
   EXPECT_TRUE(CanBegin(state, small));
   state.workers["w0"].protocol = kLeaveProtocol - 1;  // it could not
   EXPECT_FALSE(CanBegin(state, small));

@@ -93,8 +93,9 @@ struct JobTerms {
   Labels required_labels = {};
   // Its last step is to be in a checkpoint before it is done.
   bool keeps_checkpoints = false;
-  // If it begins anew, it goes on from the newest of them.
-  bool resumes = false;
+  // It can do without the members that it has: others go on from the newest of its
+  // checkpoints, or begin its commands anew.
+  bool can_go_on_later = false;
   // A checkpoint that cannot be written ends it.
   bool fails_on_write_error = false;
   // It measures its workers, so none of them can be replaced.

@@ -163,7 +163,13 @@ void RandomCluster::AskForSomething() {
     submit.settle = absl::Milliseconds(Pick(1000));
     submit.total_steps = 1 + Pick(12);
     submit.sharding = DrawSharding(submit.max_workers);
-    submit.keeps_checkpoints = submit.resumes = Chance(50);
+    submit.keeps_checkpoints = submit.can_go_on_later = Chance(50);
+    if (Chance(15)) {
+      submit.runs_commands = true;
+      submit.keeps_checkpoints = false;
+      submit.total_steps = 1;
+      submit.sharding = Sharding();
+    }
     submit.priority = Pick(3) - 1;
     const auto& queues = state.queues;
     if (!queues.empty()) {

@@ -80,6 +80,8 @@ class RandomCluster {
     int64_t applied = 0;
     int64_t complete = 0;
     int64_t disk_bytes = 0;
+    // Of ranks whose commands run.
+    int64_t meetings = 0;
     bool wants_stop = false;
     bool wants_pause = false;
     // The state is still to be copied to it.
@@ -111,6 +113,8 @@ class RandomCluster {
     std::shared_ptr<const std::vector<ShardPlacement>> placements;
     // By shard: the newest step that workers were answered with; -1: none.
     std::vector<int64_t> answered;
+    // Its step is commands, which take a while, and may be asked to end.
+    bool runs_commands = false;
     // It makes no step, and rank 0 writes a checkpoint.
     bool is_for_checkpoint = false;
     // A parameter server wants to leave.

@@ -135,7 +135,7 @@ void RandomCluster::CheckGifts() {
   const std::vector<Gift> gifts = Gifts(core_.state());
   // A job that gives way to one may give others what is left.
   const auto gives_way_to = [&](const Job& giver, const Job& taker) {
-    const bool has_overtaken = taker.members.empty() && giver.resumes &&
+    const bool has_overtaken = taker.members.empty() && giver.can_go_on_later &&
                                IsAhead(taker, giver) &&
                                giver.first_generation != 0;
     if (has_overtaken && giver.priority == taker.priority) {

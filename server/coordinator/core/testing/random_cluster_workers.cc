@@ -48,6 +48,7 @@ void RandomCluster::Connect(Process& process) {
   // Those of another release do not.
   hello.can_rehearse = process.incarnation % 4 != 0;
   hello.can_probe = hello.can_rehearse;
+  hello.runs_commands = true;
   if (hello.can_probe) {
     hello.resume_key_hash = absl::StrCat("key ", process.incarnation);
   }
@@ -78,14 +79,18 @@ void RandomCluster::Beat(Process& process) {
   if (process.disk_bytes < 4 * process.applied && Chance(10)) {
     ++process.disk_bytes;
   }
-  process.up.push_back(BeatReceived{process.session,
-                                    process.generation,
-                                    process.applied,
-                                    v1::PHASE_STEP,
-                                    process.complete,
-                                    -1,
-                                    process.disk_bytes,
-                                    {}});
+  const bool runs_commands = process.mode == Mode::kRunning &&
+                             exchanges_[process.generation].runs_commands;
+  if (runs_commands) ++process.meetings;
+  process.up.push_back(
+      BeatReceived{process.session,
+                   process.generation,
+                   process.applied,
+                   runs_commands ? v1::PHASE_COMMAND : v1::PHASE_STEP,
+                   process.complete + process.meetings,
+                   -1,
+                   process.disk_bytes,
+                   {}});
 }
 
 bool RandomCluster::IsLastWriter(const Process& process) const {
@@ -176,6 +181,7 @@ void RandomCluster::Train(Process& process) {
                            ? exchange.checkpoint_step
                            : process.applied + 1;
   int64_t& contributed = exchange.contributed[process.rank];
+  if (exchange.runs_commands && contributed == 0 && !Chance(5)) return;
   contributed = std::max(contributed, step);
   exchange.recorded[process.rank] =
       std::max(exchange.recorded[process.rank], process.complete);
@@ -205,7 +211,8 @@ bool RandomCluster::EndsHere(Process& process) {
   if (!is_level) return false;
   if (process.wants_stop) {
     Finish(process, true);
-  } else if (process.applied == exchange.resume_step) {
+  } else if (process.applied == exchange.resume_step &&
+             !exchange.runs_commands) {
     return false;  // It pauses between two steps.
   } else if (process.is_leaving && !StaysUntilReleased(process)) {
     SetDone(process, Exchange::Done::kDrained);
@@ -213,7 +220,7 @@ bool RandomCluster::EndsHere(Process& process) {
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
   } else if (process.is_leaving || process.wants_pause ||
              exchange.has_leaving_server) {
-    Count("pause");
+    Count(exchange.runs_commands ? "commands end early" : "pause");
     SetDone(process, Exchange::Done::kDrained);
     process.mode = Mode::kHalted;
     SayAgain(process);
@@ -393,7 +400,9 @@ void RandomCluster::ReceiveAssignment(Process& process,
   exchange.total_steps = core_.state().FindJob(assignment.job_id)->total_steps;
   const auto [checkpoint, is_first] =
       checkpoints_.emplace(assignment.job_id, 0);
-  if (is_first && Chance(50)) {
+  exchange.runs_commands =
+      core_.state().FindJob(assignment.job_id)->runs_commands;
+  if (is_first && !exchange.runs_commands && Chance(50)) {
     checkpoint->second = 1 + Pick(static_cast<int>(exchange.total_steps));
   }
   exchange.checkpoint_step = checkpoint->second;

@@ -541,7 +541,8 @@ std::string Scenario::Submit(const Words& words) {
   submit.runs_commands = words.Text("commands", "no") == "yes";
   submit.required_labels = LabelsOf(words.Text("require", ""));
   submit.keeps_checkpoints = words.Text("checkpoints", "no") != "no";
-  submit.resumes = words.Text("checkpoints", "no") == "yes";
+  submit.can_go_on_later = words.Text("checkpoints", "no") == "yes" ||
+                           words.Text("requeue", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
   submit.sharding = ShardingOf(words);
   submit.priority = static_cast<int>(words.Number("priority", 0));
