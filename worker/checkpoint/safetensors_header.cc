@@ -21,6 +21,8 @@ using Json = nlohmann::json;
 
 // Tensors lie one level below the top; their lists one deeper.
 constexpr int kMaxDepth = 4;
+// As many as PyTorch's and NumPy's tensors have at most.
+constexpr size_t kMaxDimensions = 64;
 
 struct NamedSize {
   std::string_view name;
@@ -134,6 +136,11 @@ absl::StatusOr<HeaderEntry> EntryFrom(const std::string& name,
   std::optional<std::vector<int64_t>> shape = SizesFrom(json, "shape");
   if (!shape.has_value())
     return MalformedTensor(name, "has no shape that is a list of sizes");
+  if (shape->size() > kMaxDimensions) {
+    return MalformedTensor(
+        name, absl::StrCat("has ", shape->size(), " dimensions, more than ",
+                           kMaxDimensions));
+  }
   entry.shape = *std::move(shape);
   const std::optional<std::vector<int64_t>> offsets =
       SizesFrom(json, "data_offsets");

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster {
@@ -279,6 +281,14 @@ TEST_F(SafetensorsTest, NoticesMalformedHeaders) {
   }
   ExpectDataLoss(R"({"__metadata__":{"a":1}})", "", "__metadata__");
   ExpectDataLoss(R"({"__metadata__":[]})", "", "__metadata__");
+}
+
+TEST_F(SafetensorsTest, ATensorHasSoManyDimensionsAtMost) {
+  const std::vector<int> ones(65, 1);
+  ExpectDataLoss(
+      absl::StrCat(R"({"x":{"dtype":"F32","shape":[)", absl::StrJoin(ones, ","),
+                   R"(],"data_offsets":[0,4]}})"),
+      "abcd", "\"x\" has 65 dimensions, more than 64");
 }
 
 TEST_F(SafetensorsTest, NoticesOffsetsThatDoNotFitTheShape) {
