@@ -1,25 +1,38 @@
 """What tests of jobs that give way share: jobs long enough to be found on their way, compared with the same job alone."""
 
+import datetime
 import json
+import math
+import shutil
 import unittest
 
 from tests.integration import jobs
 
-# Some seconds of training, so that another job finds it on its way.
-STEPS = 500
+# A job lasts so long by itself, at least, so that another one finds it on its way: its steps are as many as that takes on this machine.
+LEAST_SECONDS = 2
 MODEL = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": 256, "hidden_layers": 2}}
 
 
-def trained_job(cluster, name, priority=0, steps=STEPS, queue="default"):
-    text = jobs.train_job(MODEL, {"synthetic": {"samples": 16384}}, 2, name=name, steps=steps, global_batch=256,
-                          checkpoint={"directory": str(cluster.directory / name)})
-    return f"priority: {priority}\nqueue: {queue}\n{text}"
-
-
 class AsAloneTest(unittest.TestCase):
-    """`alone` is the same job, run by itself first."""
+    """`alone` is the same job, run by itself first, of `steps` steps."""
 
     alone = None
+    steps = 250
+
+    def trained_job(self, cluster, name, priority=0, steps=None, queue="default"):
+        text = jobs.train_job(MODEL, {"synthetic": {"samples": 16384}}, 2, name=name, steps=steps or self.steps, global_batch=256,
+                              checkpoint={"directory": str(cluster.directory / name)})
+        return f"priority: {priority}\nqueue: {queue}\n{text}"
+
+    def train_alone(self, cluster):
+        while True:
+            self.alone = cluster.run_job(self.trained_job(cluster, "alone"))
+            began, ended = (datetime.datetime.fromisoformat(self.alone[key].rstrip("Z")[:26]) for key in ("start_time", "end_time"))
+            seconds = (ended - began).total_seconds()
+            if seconds >= LEAST_SECONDS:
+                return
+            shutil.rmtree(cluster.directory / "alone")
+            self.steps = math.ceil(self.steps * max(1.2 * LEAST_SECONDS / seconds, 1.2))
 
     def await_suspended(self, cluster, job_id):
         return cluster.await_event(job_id, "job.suspended")[0]
@@ -33,7 +46,7 @@ class AsAloneTest(unittest.TestCase):
         """The loss of each step; that each was made once."""
         entries = [json.loads(line) for line in open(cluster.directory / name / "metrics.jsonl", encoding="utf-8")]
         steps = [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == "step"]
-        self.assertEqual([step for step, _ in steps], list(range(1, STEPS + 1)))
+        self.assertEqual([step for step, _ in steps], list(range(1, self.steps + 1)))
         return [loss for _, loss in steps]
 
     def assert_as_alone(self, cluster, name, job):

@@ -3,7 +3,7 @@
 import json
 
 from tests import report
-from tests.integration.as_alone import AsAloneTest, trained_job
+from tests.integration.as_alone import AsAloneTest
 from tests.integration.cluster import Cluster, binary, synthetic_job
 
 TWO_TEAMS = "queues:\n  - {name: research, workers: 2}\n  - {name: product, workers: 2}\n"
@@ -24,18 +24,18 @@ class QueuesTest(AsAloneTest):
             cluster.start_coordinator()
             cluster.start_worker("w", slots=4)
             cluster.await_workers(4)
-            self.alone = cluster.run_job(trained_job(cluster, "alone"))
+            self.train_alone(cluster)
             (cluster.directory / "queues.yaml").write_text(TWO_TEAMS)
             self.assertIn("research      2", self.succeeded(cluster, "queues", f"--apply={cluster.directory}/queues.yaml"))
             wrong = cluster.directory / "wrong.yaml"
             wrong.write_text("queues: [{name: a, workers: 3, most_workers: 2}]\n")
             self.refused(cluster, "most_workers is 2, below its workers, 3", "queues", f"--apply={wrong}")
-            first = cluster.submit(trained_job(cluster, "first", queue="research"))
-            borrower = cluster.submit(trained_job(cluster, "borrower", queue="research"))
+            first = cluster.submit(self.trained_job(cluster, "first", queue="research"))
+            borrower = cluster.submit(self.trained_job(cluster, "borrower", queue="research"))
             for job_id in (first, borrower):
                 cluster.await_step(job_id, 5)
             self.assertEqual(self.queues(cluster)["research"]["borrowed_workers"], 2)
-            own = cluster.submit(trained_job(cluster, "own", queue="product"))
+            own = cluster.submit(self.trained_job(cluster, "own", queue="product"))
             suspended = self.await_suspended(cluster, borrower)
             self.assertIn(f"gives way to job {own}, which is within the quota of queue product after step ", suspended["message"])
             ended = {name: cluster.await_job(job_id, "SUCCEEDED")
@@ -43,7 +43,8 @@ class QueuesTest(AsAloneTest):
             for name, job in ended.items():
                 self.assert_as_alone(cluster, name, job)
             self.assertEqual(cluster.events(first, "job.halting"), [])
-            self.assertLess(ended["own"]["end_time"], ended["borrower"]["end_time"])
+            began = cluster.events(own, "job.running")[0]["time"]
+            self.assertLess(began, cluster.events(borrower, "job.resumes")[0]["time"])
             used = {name: queue["used_worker_seconds"] for name, queue in self.queues(cluster).items()}
             self.assertGreater(used["research"], used["product"])
             self.assertGreater(used["product"], 0)
