@@ -261,6 +261,22 @@ Labels RequiredLabels(const v1::JobSpec& spec) {
                 spec.workers().require().end());
 }
 
+int ScaleLimit(const v1::JobSpec& spec) {
+  if (spec.has_bench()) return 0;
+  auto limit = static_cast<int64_t>(
+      v1::WorkerRange::descriptor()
+          ->FindFieldByNumber(v1::WorkerRange::kMaxFieldNumber)
+          ->options()
+          .GetExtension(v1::rule)
+          .at_most());
+  if (spec.has_train()) {
+    limit = std::min(limit, spec.train().global_batch());
+    if (spec.train().parameter_server().colocated())
+      limit = std::min<int64_t>(limit, spec.workers().max());
+  }
+  return static_cast<int>(limit);
+}
+
 bool CanGoOnLater(const v1::JobSpec& spec) {
   if (spec.has_external()) return spec.external().requeue();
   const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();

@@ -42,6 +42,11 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // checkpoints, or with commands that may begin anew.
 [[nodiscard]] bool CanGoOnLater(const v1::JobSpec& spec);
 
+// Returns the most workers that the job could be changed to take: each needs a sample of
+// a step, and where workers hold the parameters a shard; 0: it keeps those that it was
+// submitted with, as a benchmark.
+[[nodiscard]] int ScaleLimit(const v1::JobSpec& spec);
+
 // OK if a job, or a queue, can have that name: 1 to 40 lower-case letters, digits and
 // dashes, of which the first is a letter and the last no dash. INVALID_ARGUMENT says so
 // of `field`.

@@ -96,12 +96,43 @@ class PriorityTest(AsAloneTest):
             cluster.await_step(other, step + 5)
             cluster.cancel(other)
 
+    def test_a_scaled_job_gives_workers_back_and_takes_them_again_without_losing_a_step(self):
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            self.train_alone(cluster)
+            job_id = cluster.submit(self.trained_job(cluster, "scaled", steps=1_000_000))
+            cluster.await_step(job_id, 5)
+            self.succeeded(cluster, "scale", job_id, "1", "--reason=a demonstration")
+            cluster.await_that("one member", lambda: len(cluster.job(job_id)["members"]) == 1)
+            other = cluster.submit(synthetic_job("other", 1_000_000, 1, 1))
+            cluster.await_step(other, 5)
+            # The numbers outlive the coordinator.
+            coordinator.signal(signal.SIGKILL)
+            coordinator.wait()
+            cluster.start_coordinator(listen=cluster.address)
+            cluster.await_workers(2)
+            self.assertEqual(cluster.job(job_id)["spec"]["workers"]["max"], 1)
+            cluster.cancel(other)
+            self.succeeded(cluster, "scale", job_id, "1..2")
+            cluster.await_that("two members", lambda: len(cluster.job(job_id)["members"]) == 2)
+            cluster.await_step(job_id, step_of(cluster.job(job_id)) + 5)
+            cluster.cancel(job_id)
+            self.assert_losses_as_alone(cluster, "scaled")
+            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            self.assertIn("scale", self.succeeded(cluster, "audit"))
+
     def test_what_cannot_be_is_refused_in_a_line(self):
         with Cluster() as cluster:
             cluster.start_coordinator()
             job_id = cluster.submit(synthetic_job("job"))
             for command, text in ((("priority", job_id, "1001"), "priority must be from -1000 to 1000, got 1001"),
                                   (("priority", job_id, "high"), "must be a whole number"),
+                                  (("scale", job_id, "few"), "WORKERS must be a number"),
+                                  (("scale", job_id, "3..2"), "workers.max must be at least workers.min"),
+                                  (("scale", job_id, "65"), "takes at most 64 workers: each needs a sample of every step"),
+                                  (("move", job_id, "none"), "there is no queue \"none\""),
                                   (("suspend", "nobody"), "no job has the id or name nobody")):
                 refused = cluster.ringctl(*command)
                 self.assertNotEqual(refused.returncode, 0)

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/deadlines.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_change.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/journal_answers.h"
 #include "server/coordinator/core/life/membership.h"

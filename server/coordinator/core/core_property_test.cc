@@ -29,20 +29,35 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     for (const auto& [what, count] : cluster.counts()) counts[what] += count;
   }
   // The runs must have exercised each of these often enough.
-  constexpr const char* kOften[] = {"kill",          "freeze",
-                                    "break",         "suspicion",
-                                    "leave",         "fail",
-                                    "restart",       "cancel",
-                                    "cordon",        "uncordon",
-                                    "priority",      "suspend",
-                                    "gift",          "journal failure",
-                                    "generation",    "load",
-                                    "newcomer",      "copy",
-                                    "pause",         "wait",
-                                    "side by side",  "rollback",
-                                    "leave halted",  "job with servers",
-                                    "colocated job", "shard copied",
-                                    "SUCCEEDED",     "FAILED",
+  constexpr const char* kOften[] = {"kill",
+                                    "freeze",
+                                    "break",
+                                    "suspicion",
+                                    "leave",
+                                    "fail",
+                                    "restart",
+                                    "cancel",
+                                    "cordon",
+                                    "uncordon",
+                                    "priority",
+                                    "suspend",
+                                    "scale",
+                                    "gift",
+                                    "journal failure",
+                                    "generation",
+                                    "load",
+                                    "newcomer",
+                                    "copy",
+                                    "pause",
+                                    "wait",
+                                    "side by side",
+                                    "rollback",
+                                    "leave halted",
+                                    "job with servers",
+                                    "colocated job",
+                                    "shard copied",
+                                    "SUCCEEDED",
+                                    "FAILED",
                                     "CANCELLED"};
   for (const char* what : kOften) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
@@ -71,7 +86,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            "queues",
                            "room checked",
                            "gives way to one within a quota",
-                           "commands end early"}) {
+                           "commands end early",
+                           "move"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -257,10 +257,11 @@ TEST(RetentionTest, TheLastQueuesStay) {
 TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
   const auto changed = [](std::optional<int> priority,
                           std::optional<bool> is_suspended) {
-    return JobChangedRecord{.job_id = "j-1",
-                            .priority = priority,
-                            .is_suspended = is_suspended,
-                            .time = absl::FromUnixSeconds(1)};
+    return JobChangedRecord{
+        {.priority = priority, .is_suspended = is_suspended},
+        "j-1",
+        "",
+        absl::FromUnixSeconds(1)};
   };
   const std::vector<JournalRecord> kept =
       Retained({Created(1), changed(1, std::nullopt), changed(2, std::nullopt),
@@ -271,13 +272,30 @@ TEST(RetentionTest, TheLastChangeOfEachPropertyStays) {
   EXPECT_EQ(std::get<JobChangedRecord>(kept[2]).is_suspended, false);
 }
 
+TEST(RetentionTest, ALaterChangeOfOtherPropertiesDropsNone) {
+  const auto changed = [](JobChange change) {
+    return JobChangedRecord{std::move(change), "j-1", "",
+                            absl::FromUnixSeconds(1)};
+  };
+  const std::vector<JournalRecord> kept = Retained(
+      {Created(1), changed({.min_workers = 1, .max_workers = 2}),
+       changed({.min_workers = 2, .max_workers = 4}), changed({.queue = "a"}),
+       changed({.queue = "b"}), changed({.priority = 3})},
+      100);
+  ASSERT_THAT(kept, SizeIs(4));
+  EXPECT_EQ(std::get<JobChangedRecord>(kept[1]).max_workers, 4);
+  EXPECT_EQ(std::get<JobChangedRecord>(kept[2]).queue, "b");
+}
+
 TEST(RetentionTest, WhenAJobTookItsPlaceAndWhenItBeganAgainStayKnown) {
   const auto changed = [](std::optional<int> priority, int64_t place_after) {
-    return JobChangedRecord{.job_id = "j-1",
-                            .priority = priority,
-                            .is_suspended = !priority.has_value(),
-                            .time = absl::FromUnixSeconds(1),
-                            .place_after = place_after};
+    return JobChangedRecord{
+        {.priority = priority, .is_suspended = !priority.has_value()},
+        "j-1",
+        "",
+        absl::FromUnixSeconds(1),
+        {},
+        place_after};
   };
   std::vector<JournalRecord> records = {
       Created(1), Formed(1, 0), Formed(2, 0), changed(std::nullopt, 0),

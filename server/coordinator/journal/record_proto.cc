@@ -200,6 +200,11 @@ class Writer {
     changed.set_reason(record.reason);
     changed.set_caller(record.caller.name);
     changed.set_place_after(record.place_after);
+    if (record.min_workers.has_value())
+      changed.set_min_workers(*record.min_workers);
+    if (record.max_workers.has_value())
+      changed.set_max_workers(*record.max_workers);
+    if (record.queue.has_value()) changed.set_queue(*record.queue);
     *changed.mutable_time() = ringmaster::ToProto(record.time);
   }
   void operator()(const QueuesChangedRecord& record) {
@@ -243,6 +248,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   // No release has recorded these beside the spec.
   if (v1::JobSpec spec; spec.ParseFromString(record.spec)) {
     record.can_go_on_later = CanGoOnLater(spec);
+    record.scale_limit = ScaleLimit(spec);
     record.required_labels = RequiredLabels(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
   }
@@ -293,13 +299,17 @@ JobEndedRecord FromProto(const v1::JobEnded& ended) {
 }
 
 JobChangedRecord FromProto(const v1::JobChanged& changed) {
-  JobChangedRecord record{.job_id = changed.job_id()};
+  JobChangedRecord record;
+  record.job_id = changed.job_id();
   if (changed.has_priority()) record.priority = changed.priority();
   if (changed.has_suspended()) record.is_suspended = changed.suspended();
   record.reason = changed.reason();
   record.caller.name = changed.caller();
   record.time = ringmaster::FromProto(changed.time());
   record.place_after = changed.place_after();
+  if (changed.has_min_workers()) record.min_workers = changed.min_workers();
+  if (changed.has_max_workers()) record.max_workers = changed.max_workers();
+  if (changed.has_queue()) record.queue = changed.queue();
   return record;
 }
 

@@ -45,6 +45,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.runs_commands = spec.has_external();
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
   terms.can_go_on_later = CanGoOnLater(spec);
+  terms.scale_limit = ScaleLimit(spec);
   terms.fails_on_write_error = FailsOnWriteError(spec);
   terms.sharding = ShardingOf(spec);
   terms.priority = spec.priority();

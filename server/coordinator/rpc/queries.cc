@@ -208,12 +208,17 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
 
 absl::StatusOr<ChangeRequested> ParseChange(
     const v1::ChangeJobRequest& request) {
-  ChangeRequested change{.job = request.job(),
-                         .reason = BoundedUtf8(request.reason(), kMaxText)};
-  if (!request.has_priority() && !request.has_suspended()) {
-    return BadRequest("nothing is to change: give priority or suspended");
-  }
+  ChangeRequested change;
+  change.job = request.job();
+  change.reason = BoundedUtf8(request.reason(), kMaxText);
   if (request.has_suspended()) change.is_suspended = request.suspended();
+  if (request.has_min_workers()) change.min_workers = request.min_workers();
+  if (request.has_max_workers()) change.max_workers = request.max_workers();
+  if (request.has_queue()) {
+    if (absl::Status status = CheckName("queue", request.queue()); !status.ok())
+      return BadRequest(std::string(status.message()));
+    change.queue = request.queue();
+  }
   if (request.has_priority()) {
     // The same bounds as a job's own.
     const v1::FieldRule& rule =
@@ -228,6 +233,11 @@ absl::StatusOr<ChangeRequested> ParseChange(
                                      request.priority()));
     }
     change.priority = request.priority();
+  }
+  if (static_cast<const JobChange&>(change) == JobChange()) {
+    return BadRequest(
+        "nothing is to change: give priority, suspended, min_workers, "
+        "max_workers or queue");
   }
   return change;
 }

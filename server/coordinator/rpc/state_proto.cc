@@ -162,6 +162,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
+  proto.mutable_spec()->mutable_workers()->set_min(job.min_workers);
+  proto.mutable_spec()->mutable_workers()->set_max(job.max_workers);
   Redact(*proto.mutable_spec());
   proto.set_state(job.state);
   proto.set_generation(job.generation);

@@ -1,5 +1,6 @@
-// `ringctl priority`, `suspend` and `resume`.
+// `ringctl priority`, `scale`, `move`, `suspend` and `resume`.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status/exit_code.h"
@@ -45,6 +46,30 @@ TEST_F(ChangeTest, SuspendsAndResumes) {
   const Outcome resumed = Run({"resume", "mlp", "-o", "json"});
   EXPECT_EQ(resumed.code, 0) << resumed.error;
   EXPECT_EQ(nlohmann::json::parse(resumed.out)["suspended"], false);
+}
+
+TEST_F(ChangeTest, ScalesToARangeOrANumber) {
+  const auto workers = [&](const char* text) {
+    const Outcome scaled = Run({"scale", "mlp", text, "-o", "json"});
+    EXPECT_EQ(scaled.code, 0) << scaled.error;
+    const auto shown = nlohmann::json::parse(scaled.out)["spec"]["workers"];
+    return std::pair<int, int>(shown["min"], shown["max"]);
+  };
+  EXPECT_EQ(workers("2..8"), std::pair(2, 8));
+  EXPECT_EQ(workers("4"), std::pair(4, 4));
+  for (const char* wrong : {"many", "2..", "..8", "2...8", "2-8", "2..8..9"}) {
+    const Outcome refused = Run({"scale", "mlp", wrong});
+    EXPECT_EQ(refused.code, static_cast<int>(ExitCode::kUsage)) << wrong;
+    EXPECT_THAT(refused.error, HasSubstr("WORKERS must be a number, as 4, or "
+                                         "the fewest and the most, as 2..8"));
+  }
+}
+
+TEST_F(ChangeTest, MovesToAQueue) {
+  const Outcome moved = Run({"move", "mlp", "research", "-o", "json"});
+  EXPECT_EQ(moved.code, 0) << moved.error;
+  EXPECT_EQ(nlohmann::json::parse(moved.out)["queue"], "research");
+  EXPECT_THAT(Run({"move", "mlp"}).error, HasSubstr("QUEUE"));
 }
 
 TEST_F(ChangeTest, APriorityIsANumber) {

@@ -62,6 +62,8 @@ struct CommandLine {
   std::string reason = "requested with ringctl";
   std::string change_reason;
   std::string priority;
+  std::string workers;
+  std::string queue;
   SubmitOptions submit;
   TraceOptions trace;
   LocalOptions local;
@@ -243,6 +245,14 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              "those with a higher one.")
       .AddArgument("PRIORITY", "A number from -1000 to 1000.",
                    /*is_required=*/true, &line.priority);
+  add_change("scale",
+             "Let a job take fewer workers, or more, without losing a step.")
+      .AddArgument("WORKERS",
+                   "How many: a number, or the fewest and the most, as 2..8.",
+                   /*is_required=*/true, &line.workers);
+  add_change("move", "Put a job into another queue.")
+      .AddArgument("QUEUE", "The queue's name.", /*is_required=*/true,
+                   &line.queue);
   add_change("suspend",
              "Let a job give its workers back and wait, without losing a step, "
              "until it is resumed.");
@@ -340,6 +350,10 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
   if (command == "priority")
     return RunPriority(context, line.job, line.priority, line.change_reason);
+  if (command == "scale")
+    return RunScale(context, line.job, line.workers, line.change_reason);
+  if (command == "move")
+    return RunMove(context, line.job, line.queue, line.change_reason);
   if (command == "suspend" || command == "resume") {
     return RunSuspend(context, line.job, command == "suspend",
                       line.change_reason);

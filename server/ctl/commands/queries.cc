@@ -111,6 +111,40 @@ absl::StatusOr<int> RunPriority(const CommandContext& context,
   return Change(context, request);
 }
 
+absl::StatusOr<int> RunScale(const CommandContext& context,
+                             const std::string& job, const std::string& workers,
+                             const std::string& reason) {
+  const std::string range = "..";
+  const size_t dots = workers.find(range);
+  const bool is_one = dots == std::string::npos;
+  int32_t least = 0;
+  int32_t most = 0;
+  if (!absl::SimpleAtoi(workers.substr(0, dots), &least) ||
+      !absl::SimpleAtoi(is_one ? workers : workers.substr(dots + range.size()),
+                        &most)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("WORKERS must be a number, as 4, or the fewest and the "
+                     "most, as 2..8, got ",
+                     Quoted(workers)));
+  }
+  v1::ChangeJobRequest request;
+  request.set_job(job);
+  request.set_min_workers(least);
+  request.set_max_workers(most);
+  request.set_reason(reason);
+  return Change(context, request);
+}
+
+absl::StatusOr<int> RunMove(const CommandContext& context,
+                            const std::string& job, const std::string& queue,
+                            const std::string& reason) {
+  v1::ChangeJobRequest request;
+  request.set_job(job);
+  request.set_queue(queue);
+  request.set_reason(reason);
+  return Change(context, request);
+}
+
 absl::StatusOr<int> RunSuspend(const CommandContext& context,
                                const std::string& job, bool is_suspended,
                                const std::string& reason) {

@@ -30,6 +30,17 @@ namespace ringmaster::ctl {
                                               const std::string& job,
                                               const std::string& priority,
                                               const std::string& reason);
+// `workers` are those that the job is to take, as "4" or "2..8".
+//   INVALID_ARGUMENT  they are neither
+[[nodiscard]] absl::StatusOr<int> RunScale(const CommandContext& context,
+                                           const std::string& job,
+                                           const std::string& workers,
+                                           const std::string& reason);
+// Puts the job into another queue.
+[[nodiscard]] absl::StatusOr<int> RunMove(const CommandContext& context,
+                                          const std::string& job,
+                                          const std::string& queue,
+                                          const std::string& reason);
 // Suspends the job, or resumes it.
 [[nodiscard]] absl::StatusOr<int> RunSuspend(const CommandContext& context,
                                              const std::string& job,

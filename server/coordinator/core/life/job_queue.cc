@@ -209,7 +209,8 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
     turn.Reply(submit.request, std::move(refusal), "");
     return;
   }
-  if (absl::Status refusal = MaySubmit(turn, submit); !refusal.ok()) {
+  if (absl::Status refusal = MayEnter(turn, submit, submit.caller);
+      !refusal.ok()) {
     turn.Reply(submit.request, std::move(refusal), "");
     return;
   }

@@ -9,6 +9,7 @@
 #include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_change.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/queues.h"

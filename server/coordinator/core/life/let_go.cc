@@ -46,6 +46,22 @@ void LetDrainedGo(const State& state, const Job& job,
   }
 }
 
+// The last of those that are more than it takes, as it was scaled.
+void LetSurplusGo(State& state, const Job& job) {
+  int surplus = StayingCount(state, job, v1::ROLE_WORKER) - job.max_workers;
+  for (auto it = job.members.rbegin(); it != job.members.rend(); ++it) {
+    if (surplus <= 0) return;
+    if (it->is_lost || it->identity.role != v1::ROLE_WORKER ||
+        IsLeaver(state, job, *it)) {
+      continue;
+    }
+    Worker* const worker = state.FindWorker(it->identity.worker);
+    if (worker == nullptr || worker->protocol < kLeaveProtocol) continue;
+    worker->is_let_go = true;
+    --surplus;
+  }
+}
+
 void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
   const auto is_given = [&](const Gift& gift) { return gift.giver == &job; };
   if (std::ranges::none_of(gifts, is_given)) return;
@@ -73,6 +89,7 @@ void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
     return;
   }
   if (!drained.empty()) LetDrainedGo(state, job, drained);
+  LetSurplusGo(state, job);
   LetGivenGo(state, job, gifts);
 }
 

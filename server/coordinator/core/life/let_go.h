@@ -1,5 +1,6 @@
 // Letting go: a job that trains gives up members without losing a step, because they
-// are drained (cordon.h), or because another job lacks workers (gifts.h).
+// are drained (cordon.h), because another job lacks workers (gifts.h), or because it is to
+// have fewer (job_change.h).
 //
 // A member that is let go is treated as one that leaves (hand_over.h): the job pauses
 // between two steps, others copy what only that member holds, then it is released. Its
@@ -18,7 +19,7 @@ namespace ringmaster::coordinator {
 
 // Decides which members of `job` it lets go (Worker::is_let_go): those that are
 // drained, from the highest rank down, as far as there are others in their places or
-// more than its min; then those that it gives to other jobs; or, if it gives way
+// more than its min; then those beyond its max; then those that it gives to other jobs; or, if it gives way
 // (Job::gives_way), all of them. Called while it trains, whenever that may have
 // changed, and before each further generation. A member that has a successor already
 // goes even if there is no reason any more.

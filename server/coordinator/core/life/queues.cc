@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
+#include "common/status/status_macros.h"
 #include "common/text/quoted.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "server/coordinator/core/account/audit.h"
@@ -183,19 +184,31 @@ void SaveUse(Turn& turn) {
       .file = FileOf(state), .used = UseOf(state), .time = turn.time});
 }
 
-absl::Status MaySubmit(const Turn& turn, const SubmitRequested& submit) {
+absl::Status FitsQueue(const State& state, const JobTerms& terms) {
+  const auto found = state.queues.find(terms.queue);
+  if (found == state.queues.end()) return absl::OkStatus();
+  const v1::QueueSpec& spec = found->second.spec;
+  if (!spec.has_most_workers() || terms.min_workers <= spec.most_workers()) {
+    return absl::OkStatus();
+  }
+  return Refused(absl::InvalidArgumentError(
+      absl::StrCat("workers.min is ", terms.min_workers, ", and queue ",
+                   spec.name(), " never has more than ", spec.most_workers())));
+}
+
+absl::Status MayEnter(const Turn& turn, const JobTerms& terms,
+                      const Caller& caller) {
   const State& state = turn.state;
-  const auto found = state.queues.find(submit.queue);
+  const auto found = state.queues.find(terms.queue);
   if (found == state.queues.end()) {
-    if (state.queues.empty() && submit.queue == kDefaultQueue) {
+    if (state.queues.empty() && terms.queue == kDefaultQueue) {
       return absl::OkStatus();
     }
     return Refused(absl::NotFoundError(
-        absl::StrCat("there is no queue ", Quoted(submit.queue), "; there are ",
+        absl::StrCat("there is no queue ", Quoted(terms.queue), "; there are ",
                      NamesOf(state))));
   }
   const v1::QueueSpec& spec = found->second.spec;
-  const Caller& caller = submit.caller;
   if (!caller.owns_all && !spec.submitters().empty() &&
       std::ranges::find(spec.submitters(), caller.name) ==
           spec.submitters().end()) {
@@ -204,18 +217,14 @@ absl::Status MaySubmit(const Turn& turn, const SubmitRequested& submit) {
                                        caller.name, " (", caller.roles, ")")),
                       reason::kPermissionDenied);
   }
-  if (spec.has_most_workers() && submit.min_workers > spec.most_workers()) {
-    return Refused(absl::InvalidArgumentError(absl::StrCat(
-        "workers.min is ", submit.min_workers, ", and queue ", spec.name(),
-        " never has more than ", spec.most_workers())));
-  }
+  RETURN_IF_ERROR(FitsQueue(state, terms));
   if (spec.has_jobs_per_submitter() &&
-      CountOf(turn, submit) >= spec.jobs_per_submitter()) {
+      CountOf(turn, terms) >= spec.jobs_per_submitter()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "queue ", spec.name(), " takes ",
         Counted(static_cast<size_t>(spec.jobs_per_submitter()), "job"),
         " of one submitter that have not ended, and has as many",
-        submit.owner.empty() ? "" : absl::StrCat(" of ", submit.owner)));
+        terms.owner.empty() ? "" : absl::StrCat(" of ", terms.owner)));
   }
   return absl::OkStatus();
 }

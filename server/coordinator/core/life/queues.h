@@ -21,13 +21,17 @@ void ApplyQueues(State& state, const QueuesChangedRecord& record);
 // are to be looked at again.
 void SaveUse(Turn& turn);
 
-// OK if the queue that `submit` names takes its job.
+// OK unless the queue of a job of those terms never has as many workers as it needs:
+// INVALID_ARGUMENT.
+[[nodiscard]] absl::Status FitsQueue(const State& state, const JobTerms& terms);
+
+// OK if their queue takes one more job of those terms, from `caller`.
 //   NOT_FOUND           there is none of that name; lists them
 //   PERMISSION_DENIED   it is not for the caller
 //   INVALID_ARGUMENT    it never has as many workers as the job needs
 //   RESOURCE_EXHAUSTED  it has as many of the caller's jobs as it takes
-[[nodiscard]] absl::Status MaySubmit(const Turn& turn,
-                                     const SubmitRequested& submit);
+[[nodiscard]] absl::Status MayEnter(const Turn& turn, const JobTerms& terms,
+                                    const Caller& caller);
 
 }  // namespace ringmaster::coordinator
 

@@ -51,16 +51,16 @@ bool IsFree(const State& state, int64_t number) {
 // Returns true if the worker reports the job known by that id, and not one to
 // which another coordinator gave the same id.
 bool IsSameJob(const Job& job, const HeldJob& held) {
-  return held.spec == job.spec && held.min_workers == job.min_workers &&
-         held.max_workers == job.max_workers &&
-         held.total_steps == job.total_steps;
+  return held.spec == job.spec && held.total_steps == job.total_steps;
 }
 
 // Returns true if the state allows the job's generation to be taken over.
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(state, held);
-  // Some may be leaving, and be members only to hand over what they hold.
-  if (number == 0 || held.world_size > 2 * held.max_workers ||
+  // It may have been scaled. Some may be leaving, and be members only to hand over
+  // what they hold.
+  const int most = std::max(held.max_workers, held.scale_limit);
+  if (number == 0 || held.world_size > 2 * most ||
       held.servers > 2 * held.sharding.servers ||
       generation <= state.recovered_generation) {
     return false;

@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_change.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
 #include "server/coordinator/core/life/quarantine.h"
@@ -211,10 +212,11 @@ struct FoldVisitor {
 
   absl::Status operator()(const JobSuspendedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
-    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
     // One that was set aside while the journal failed may come after the next
-    // generation.
-    if (record.generation == job->generation) ApplySuspension(*job, record);
+    // generation, or after the end.
+    if (record.generation == job->generation && !IsEnded(job->state))
+      ApplySuspension(*job, record);
     return absl::OkStatus();
   }
 

@@ -91,6 +91,15 @@ TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
   EXPECT_EQ(state->FindJob("j-1")->rollbacks, 2);
 }
 
+TEST(RecoveryTest, ASuspensionThatWasSetAsideMayFollowTheEnd) {
+  const absl::StatusOr<State> state =
+      Fold({Created(1), Formed(1, "j-1"), Ended("j-1"),
+            JobSuspendedRecord{"j-1", 1, 0, true, absl::UnixEpoch()}},
+           Config());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->FindJob("j-1")->state, v1::JOB_STATE_FAILED);
+}
+
 TEST(RecoveryTest, RecordsThatWereSetAsideMayFollowTheEnd) {
   EXPECT_TRUE(Fold({Created(1), Ended("j-1"),
                     VerdictReachedRecord{"j-1", v1::Verdict()},

@@ -1,7 +1,7 @@
 // Suspension: a job gives all its workers back between two steps, and goes on later
 // from exactly that step, on any workers.
 //
-// Somebody asks for it (ChangeJob), or a job with a higher priority lacks workers
+// Somebody asks for it (job_change.h), or a job with a higher priority lacks workers
 // (gifts.h). Members are let go then (let_go.h), all of them: they pause, and as
 // nobody is to take over, write a checkpoint (hand_over.h), if their step is in none
 // yet. Once they are released, the job is queued again. A job that another has
@@ -18,19 +18,10 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SUSPENSION_H_
 
 #include <string>
-#include <vector>
 
-#include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
-
-// Journals a change of a job's priority, or that it is to be suspended or resumed; it
-// is made, and the user gets an answer, once that is durable.
-void OnChangeJob(Turn& turn, const ChangeRequested& change);
-void OnJobChanged(Turn& turn, const JobChangedRecord& record,
-                  const std::vector<RequestToken>& waiting);
-void ApplyChange(Job& job, const JobChangedRecord& record);
 
 // Returns true if `job` gives way and has no members any more.
 [[nodiscard]] bool IsEmptied(const Job& job);
@@ -40,6 +31,9 @@ void ApplyChange(Job& job, const JobChangedRecord& record);
 [[nodiscard]] std::string QueuedText(const Job& job);
 // "suspended after step 40; ", "its commands were stopped; "; empty if that is not so.
 [[nodiscard]] std::string SuspendedText(const Job& job);
+
+// It has not been the first that lacks workers yet.
+void WaitAnew(Job& job);
 
 // A job that has no members returns to its place in the queue.
 void ReturnToQueue(Turn& turn, Job& job);

@@ -133,11 +133,12 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
     return giver.job == &taker ||
            (giver.job->priority > taker.priority && !giver.gives_way);
   });
-  if (lacks_only_room) return givers;
   for (Giver& giver : givers) {
-    std::erase_if(giver.workers, [&](const Worker* worker) {
-      return !MayTake(state, taker, *worker);
-    });
+    if (!lacks_only_room) {
+      std::erase_if(giver.workers, [&](const Worker* worker) {
+        return !MayTake(state, taker, *worker);
+      });
+    }
     giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
   }
   return givers;

@@ -197,6 +197,18 @@ TEST_F(GiftsTest, WhatASuspendedJobHasIsForAnybody) {
   EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
 }
 
+TEST_F(GiftsTest, OnlyWorkersThatCanBeReleasedMakeRoomInAQueue) {
+  state_.queues["default"].spec.set_most_workers(4);
+  AddTraining(1, 4, 1);
+  for (const char* name : {"idle0", "idle1"}) AddWorker(name);
+  AddLacking(2, 2);
+  EXPECT_THAT(Given(), ElementsAre("j1w3", "j1w2"));
+  // Not known to be there since the coordinator restarted.
+  for (const char* name : {"j1w1", "j1w2", "j1w3"})
+    state_.workers[name].session = 0;
+  EXPECT_THAT(Given(), IsEmpty());
+}
+
 TEST_F(GiftsTest, WhoCannotChangeItsMembersGivesNone) {
   AddTraining(1, 4, 1).runs_commands = true;
   AddTraining(2, 4, 1).is_benchmark = true;

@@ -255,14 +255,11 @@ struct CordonRequested {
   Caller caller = {};
 };
 
-// A user changes a job; what is absent stays as it is.
-struct ChangeRequested {
+// A user changes a job. The adapter has checked the bounds of its priority.
+struct ChangeRequested : JobChange {
   RequestToken request = 0;
   // Id, or name (the newest of that name).
   std::string job;
-  // The adapter has checked its bounds.
-  std::optional<int> priority = std::nullopt;
-  std::optional<bool> is_suspended = std::nullopt;
   std::string reason = {};
   Caller caller = {};
 };

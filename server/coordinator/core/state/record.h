@@ -119,12 +119,9 @@ struct CordonedRecord {
   Caller caller = {};
 };
 
-// Somebody changed a job; what is absent stays as it was.
-struct JobChangedRecord {
+// Somebody changed a job. Of the numbers of its workers it has both or none.
+struct JobChangedRecord : JobChange {
   std::string job_id;
-  std::optional<int> priority = std::nullopt;
-  // It is to be suspended, or resumed; see suspension.h.
-  std::optional<bool> is_suspended = std::nullopt;
   std::string reason = {};
   absl::Time time = absl::InfinitePast();
   // Only the name is kept, as of CordonedRecord's.

@@ -45,9 +45,14 @@ struct DigestVisitor {
     digest.time = record.time;
   }
   void operator()(const JobChangedRecord& record) {
-    digest.sets_priority = record.priority.has_value();
-    digest.sets_suspended = record.is_suspended.has_value();
-    digest.sets_place = record.place_after != 0;
+    unsigned bit = 1;
+    for (const bool is_set :
+         {record.priority.has_value(), record.is_suspended.has_value(),
+          record.place_after != 0, record.min_workers.has_value(),
+          record.max_workers.has_value(), record.queue.has_value()}) {
+      if (is_set) digest.sets |= bit;
+      bit <<= 1;
+    }
     digest.time = record.time;
   }
   template <typename Other>
@@ -182,18 +187,11 @@ void SettleEnded(const std::vector<RecordDigest>& records,
 // The last change of each of a job's properties is needed.
 void DropOldChanges(const std::vector<RecordDigest>& records,
                     const JobRecords& job, std::vector<Fate>& fates) {
-  bool has_priority = false;
-  bool has_suspended = false;
-  bool has_place = false;
+  unsigned set_later = 0;
   for (auto it = job.changes.rbegin(); it != job.changes.rend(); ++it) {
-    const RecordDigest& change = records[*it];
-    const bool is_needed = (change.sets_priority && !has_priority) ||
-                           (change.sets_suspended && !has_suspended) ||
-                           (change.sets_place && !has_place);
-    if (!is_needed) fates[*it] = Fate::kDrop;
-    has_priority |= change.sets_priority;
-    has_suspended |= change.sets_suspended;
-    has_place |= change.sets_place;
+    const unsigned sets = records[*it].sets;
+    if ((sets & ~set_later) == 0) fates[*it] = Fate::kDrop;
+    set_later |= sets;
   }
 }
 

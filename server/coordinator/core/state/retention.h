@@ -58,10 +58,8 @@ struct RecordDigest {
   // A cordon has these.
   std::string target;
   bool is_lifted = false;
-  // A change of a job has these.
-  bool sets_priority = false;
-  bool sets_suspended = false;
-  bool sets_place = false;
+  // A bit for each property that a change of a job sets.
+  unsigned sets = 0;
 };
 
 [[nodiscard]] RecordDigest DigestOf(const JournalRecord& record);

@@ -86,6 +86,8 @@ struct JobTerms {
   std::string spec;
   int min_workers = 1;
   int max_workers = 1;
+  // The most that `max_workers` could ever be; 0: both stay what they are.
+  int scale_limit = 0;
   // The wait for more workers than `min_workers`.
   absl::Duration settle;
   int64_t total_steps = 0;
@@ -109,6 +111,18 @@ struct JobTerms {
   std::string queue = std::string(kDefaultQueue);
   // The name of the caller who submitted it; empty: nobody was asked.
   std::string owner = {};
+};
+
+// What somebody wants to be different about a job; what is absent stays as it is.
+struct JobChange {
+  std::optional<int> priority = std::nullopt;
+  // It is to be suspended, or resumed; see suspension.h.
+  std::optional<bool> is_suspended = std::nullopt;
+  std::optional<int> min_workers = std::nullopt;
+  std::optional<int> max_workers = std::nullopt;
+  std::optional<std::string> queue = std::nullopt;
+
+  friend bool operator==(const JobChange&, const JobChange&) = default;
 };
 
 // The event that an interruption waits for; the parts of its cost follow one

@@ -58,6 +58,13 @@ std::string RecordText(const JournalRecord& record) {
       absl::StrAppend(&text,
                       *changed->is_suspended ? " suspended" : " resumed");
     }
+    if (changed->max_workers.has_value()) {
+      absl::StrAppend(&text, " workers ", changed->min_workers.value_or(0),
+                      " to ", *changed->max_workers);
+    }
+    if (changed->queue.has_value()) {
+      absl::StrAppend(&text, " queue ", *changed->queue);
+    }
   } else if (const auto* const suspended =
                  std::get_if<JobSuspendedRecord>(&record)) {
     absl::StrAppend(&text, " step=", suspended->step,

@@ -160,6 +160,7 @@ void RandomCluster::AskForSomething() {
     submit.name = "j";
     submit.min_workers = 1 + Pick(3);
     submit.max_workers = submit.min_workers + Pick(3);
+    submit.scale_limit = 4096;
     submit.settle = absl::Milliseconds(Pick(1000));
     submit.total_steps = 1 + Pick(12);
     submit.sharding = DrawSharding(submit.max_workers);
@@ -177,6 +178,7 @@ void RandomCluster::AskForSomething() {
           std::next(queues.begin(), Pick(static_cast<int>(queues.size())))
               ->first;
     }
+    if (submit.sharding.IsColocated()) submit.scale_limit = submit.max_workers;
     submits_.insert(request);
     Count("submit");
     Feed(submit);
@@ -213,12 +215,21 @@ void RandomCluster::SetQueues(RequestToken request) {
 void RandomCluster::ChangeSomeJob(RequestToken request) {
   const int64_t number =
       1 + Pick(static_cast<int>(core_.state().last_job_number) + 1);
-  ChangeRequested change{.request = request, .job = absl::StrCat("j-", number)};
-  if (Chance(50)) {
+  const auto job = core_.state().jobs.find(number);
+  ChangeRequested change;
+  change.request = request;
+  change.job = absl::StrCat("j-", number);
+  if (Chance(30)) {
+    Count("scale");
+    change.max_workers = 1 + Pick(kMostWorkers);
+    change.min_workers = 1 + Pick(*change.max_workers);
+  } else if (has_queues_ && Chance(20)) {
+    Count("move");
+    change.queue = Chance(50) ? "a" : "b";
+  } else if (Chance(50)) {
     Count("priority");
     change.priority = Pick(3) - 1;
   } else {
-    const auto job = core_.state().jobs.find(number);
     change.is_suspended =
         job == core_.state().jobs.end() || !job->second.is_suspended;
     Count(*change.is_suspended ? "suspend" : "resume");
@@ -335,7 +346,7 @@ bool RandomCluster::RunToTheEnd() {
     for (const auto& [number, job] : core_.state().jobs) {
       if (!job.is_suspended || IsEnded(job.state)) continue;
       Feed(ChangeRequested{
-          .request = ++last_request_, .job = job.id, .is_suspended = false});
+          {.is_suspended = false}, ++last_request_, job.id, "", {}});
       break;
     }
     std::vector<std::string> names;

@@ -113,8 +113,6 @@ class RandomCluster {
     std::shared_ptr<const std::vector<ShardPlacement>> placements;
     // By shard: the newest step that workers were answered with; -1: none.
     std::vector<int64_t> answered;
-    // Its step is commands, which take a while, and may be asked to end.
-    bool runs_commands = false;
     // It makes no step, and rank 0 writes a checkpoint.
     bool is_for_checkpoint = false;
     // A parameter server wants to leave.
@@ -122,6 +120,10 @@ class RandomCluster {
     // By rank of the workers: how they have ended.
     enum class Done { kNo, kFinished, kStopped, kDrained };
     std::vector<Done> done;
+    // Its step is commands, which take a while. As long as one of them runs, the ranks
+    // may agree that all are to end.
+    bool runs_commands = false;
+    Done agreed_end = Done::kNo;
   };
 
   int Pick(int bound);
@@ -169,6 +171,8 @@ class RandomCluster {
   void Copy(Process& process);
   void Apply(Process& process, int64_t step);
   // Ends between two steps if asked to; returns true if it did.
+  // Notes what `process` wants all commands to do.
+  static void AgreeOnEnd(const Process& process, Exchange& exchange);
   bool EndsHere(Process& process);
   // A leaver that holds something waits for its release.
   static bool StaysUntilReleased(const Process& process);

@@ -201,24 +201,37 @@ bool RandomCluster::StaysUntilReleased(const Process& process) {
           process.complete > 0);
 }
 
+void RandomCluster::AgreeOnEnd(const Process& process, Exchange& exchange) {
+  if (!exchange.runs_commands || Least(exchange.contributed) > 0) return;
+  if (process.wants_stop) {
+    exchange.agreed_end = Exchange::Done::kStopped;
+  } else if (exchange.agreed_end == Exchange::Done::kNo &&
+             (process.wants_pause || process.is_leaving)) {
+    exchange.agreed_end = Exchange::Done::kDrained;
+  }
+}
+
 bool RandomCluster::EndsHere(Process& process) {
-  const Exchange& exchange = exchanges_[process.generation];
+  Exchange& exchange = exchanges_[process.generation];
+  AgreeOnEnd(process, exchange);
+  const bool is_agreed = exchange.agreed_end != Exchange::Done::kNo;
   const bool is_level =
       process.complete == process.applied &&
       Least(exchange.recorded) == process.applied &&
       *std::max_element(exchange.contributed.begin(),
                         exchange.contributed.end()) == process.applied;
-  if (!is_level) return false;
+  if (exchange.runs_commands ? !is_agreed : !is_level) return false;
+  if (exchange.agreed_end == Exchange::Done::kStopped)
+    process.wants_stop = true;
   if (process.wants_stop) {
     Finish(process, true);
-  } else if (process.applied == exchange.resume_step &&
-             !exchange.runs_commands) {
+  } else if (process.applied == exchange.resume_step && !is_agreed) {
     return false;  // It pauses between two steps.
   } else if (process.is_leaving && !StaysUntilReleased(process)) {
     SetDone(process, Exchange::Done::kDrained);
     process.up.push_back(
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
-  } else if (process.is_leaving || process.wants_pause ||
+  } else if (process.is_leaving || process.wants_pause || is_agreed ||
              exchange.has_leaving_server) {
     Count(exchange.runs_commands ? "commands end early" : "pause");
     SetDone(process, Exchange::Done::kDrained);

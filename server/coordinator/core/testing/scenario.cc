@@ -255,13 +255,22 @@ std::string Scenario::Dispatch(const Words& words) {
                                 words.Text("reason", "enough"),
                                 CallerOf(words)});
   }
-  if (verb == "priority" || verb == "suspend" || verb == "resume") {
-    ChangeRequested change{.request = ++last_request_,
-                           .job = name,
-                           .reason = words.Text("reason", ""),
-                           .caller = CallerOf(words)};
+  if (verb == "priority" || verb == "suspend" || verb == "resume" ||
+      verb == "scale" || verb == "move") {
+    ChangeRequested change;
+    change.request = ++last_request_;
+    change.job = name;
+    change.reason = words.Text("reason", "");
+    change.caller = CallerOf(words);
     if (verb == "priority") {
       change.priority = static_cast<int>(words.Number("to", 0));
+    } else if (verb == "move") {
+      change.queue = words.Text("to", std::string(kDefaultQueue));
+    } else if (verb == "scale") {
+      if (words.Has("min"))
+        change.min_workers = static_cast<int>(words.Number("min", 0));
+      if (words.Has("max"))
+        change.max_workers = static_cast<int>(words.Number("max", 0));
     } else {
       change.is_suspended = verb == "suspend";
     }
@@ -535,6 +544,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.min_workers = static_cast<int>(words.Number("min", 1));
   submit.max_workers =
       static_cast<int>(words.Number("max", submit.min_workers));
+  submit.scale_limit = static_cast<int>(words.Number("limit", 4096));
   submit.settle = words.Time("settle", absl::Seconds(1));
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";

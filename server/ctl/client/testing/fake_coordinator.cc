@@ -97,6 +97,10 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     MutexLock lock(mutex);
     if (request->has_priority()) job.set_priority(request->priority());
     if (request->has_suspended()) job.set_suspended(request->suspended());
+    v1::WorkerRange& workers = *job.mutable_spec()->mutable_workers();
+    if (request->has_min_workers()) workers.set_min(request->min_workers());
+    if (request->has_max_workers()) workers.set_max(request->max_workers());
+    if (request->has_queue()) job.set_queue(request->queue());
     *response->mutable_job() = job;
     return ToGrpcStatus(failure);
   }
