@@ -163,8 +163,10 @@ tidy() {
 "$ROOT/deploy/setup.sh" ${FULL:+--full} || exit 1
 cd "$ROOT" || exit 1
 
-# Tests that have more to try than the short form has time for look at this.
-stage all ${FULL:+--test_env=RINGMASTER_FULL_TESTS=1} //...
+# Tests of real processes mostly wait, so one action more than there are cores keeps these busy.
+ACTIONS=$(($(compile_jobs) + 1))
+# Tests that have more to try than the short form has time for look at RINGMASTER_FULL_TESTS.
+stage all --jobs=$ACTIONS --local_cpu_resources=$ACTIONS ${FULL:+--test_env=RINGMASTER_FULL_TESTS=1} //...
 # Only what has CUDA in it is built again. Without a GPU, tests of kernels skip and say so.
 if [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; then
   stage cuda --config=cuda --test_tag_filters=gpu //...
