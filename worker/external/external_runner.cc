@@ -311,7 +311,13 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
     all[kHasFailed] = command.has_failed() ? 1 : 0;
     all[kRuns] = command.has_ended() ? 0 : 1;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
+    const bool was_asked = end.wish != Wish::kNone;
     end.wish = static_cast<Wish>(all[kWish]);
+    // All were done before anybody was asked to end.
+    if (!was_asked && all[kRuns] == 0 && all[kHasFailed] == 0) {
+      end.wish = Wish::kNone;
+      return end;
+    }
     // A wish comes first: what fails because others have stopped is no failure. All
     // go on meeting until the last command has ended, so that each has its grace.
     if (end.wish != Wish::kNone) {
@@ -329,7 +335,6 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
                    *cancel);
       return end;
     }
-    if (all[kRuns] == 0) return end;
   }
 }
 

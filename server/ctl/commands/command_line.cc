@@ -254,8 +254,8 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
       .AddArgument("QUEUE", "The queue's name.", /*is_required=*/true,
                    &line.queue);
   add_change("suspend",
-             "Let a job give its workers back and wait, without losing a step, "
-             "until it is resumed.");
+             "Let a job give its workers back and wait until it is resumed. "
+             "It loses no step; commands begin anew.");
   add_change("resume", "Let a job that was suspended go on.");
   FlagSet& trace = add("trace",
                        "What each rank did when, as Chrome-trace JSON for "

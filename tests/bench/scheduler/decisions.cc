@@ -82,7 +82,7 @@ class Pool {
     const int queue = static_cast<int>(submit.request % 30);
     if (has_queues_) submit.queue = QueueName(queue < kQueues ? queue : 0);
     submit.total_steps = kSteps;
-    submit.keeps_checkpoints = submit.resumes = true;
+    submit.keeps_checkpoints = submit.can_go_on_later = true;
     Do(submit);
   }
 

@@ -150,7 +150,7 @@ class Month {
     submit.settle = absl::Seconds(1);
     submit.total_steps = StepsOf(index);
     submit.priority = wanted.is_urgent ? 1 : 0;
-    submit.keeps_checkpoints = submit.resumes = true;
+    submit.keeps_checkpoints = submit.can_go_on_later = true;
     if (!policy_.queues.queues().empty()) {
       submit.queue = policy_.queues.queues(wanted.team).name();
     }

@@ -392,6 +392,11 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.is_rollback = formation.is_rollback;
   job.closing = formation.closing;
   job.has_closed = false;
+  if (job.trains_with > 0 && job.closing == Closing::kNone) {
+    job.trains_with = MemberCount(job, v1::ROLE_WORKER) < job.min_workers
+                          ? SeasonedCount(job)
+                          : 0;
+  }
   job.state = v1::JOB_STATE_PREPARING;
   job.message = absl::StrCat("forms generation ", job.generation);
   ResetForGeneration(job);

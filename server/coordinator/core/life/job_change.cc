@@ -13,16 +13,18 @@
 #include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/placement/gifts.h"
+#include "server/coordinator/core/placement/quotas.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
 absl::Status NotSuspendable(const Job& job) {
   const std::string why =
-      job.is_benchmark    ? "it is a benchmark"
-      : job.runs_commands ? "its commands may not begin anew (external.requeue)"
+      job.is_benchmark ? "it is a benchmark"
       : IsSuspendable(job)
-          ? "a member is of a release that cannot write a checkpoint for that"
+          ? "a member is of a release that cannot leave a job that goes on"
+      : job.runs_commands
+          ? "its commands may not begin anew (external.requeue)"
           : "it has no checkpoints to go on from (train.checkpoint), "
             "so its steps would be lost";
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
@@ -72,6 +74,30 @@ absl::Status CheckScale(const Job& job, const JobTerms& terms) {
                                     reason::kInvalidRequest);
 }
 
+// OK if the queue of `terms` has room for the workers that `job` has, or takes as one
+// that has begun.
+absl::Status HasPlaceFor(const State& state, const Job& job,
+                         const JobTerms& terms) {
+  if (!state.active_jobs.contains(job.number) || IsNew(job)) {
+    return absl::OkStatus();  // It waits for room.
+  }
+  const int needed =
+      std::max(AliveCount(job, v1::ROLE_WORKER), terms.min_workers);
+  Job changed = job;
+  changed.queue = terms.queue;
+  const int room = MostOfQueue(state, changed);
+  if (needed <= room) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id, " would have ",
+          Counted(static_cast<size_t>(needed), "worker"), ", and queue ",
+          terms.queue, " has room for ", room, " of them",
+          terms.queue == job.queue
+              ? ""
+              : ": scale the job, or suspend it, before it is moved")),
+      reason::kInvalidRequest);
+}
+
 absl::Status MayBeChanged(const Turn& turn, const ChangeRequested& change,
                           const Job& job) {
   const State& state = turn.state;
@@ -91,8 +117,11 @@ absl::Status MayBeChanged(const Turn& turn, const ChangeRequested& change,
   if (Scales(change)) RETURN_IF_ERROR(CheckScale(job, terms));
   if (terms.queue != job.queue) {
     RETURN_IF_ERROR(MayEnter(turn, terms, change.caller));
+    RETURN_IF_ERROR(HasPlaceFor(state, job, terms));
   } else if (terms.min_workers != job.min_workers) {
     RETURN_IF_ERROR(FitsQueue(state, terms));
+    if (terms.min_workers > job.min_workers)
+      RETURN_IF_ERROR(HasPlaceFor(state, job, terms));
   }
   return state.journal_error.empty()
              ? absl::OkStatus()
@@ -203,6 +232,11 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
     turn.Touch(*job);
     TellOfTerms(turn, *job, before, ByText(record));
     const bool has_ended = IsEnded(job->state) || job->ending.has_value();
+    if (job->state == v1::JOB_STATE_RUNNING &&
+        job->min_workers > before.min_workers &&
+        SeasonedCount(*job) < job->min_workers) {
+      job->trains_with = SeasonedCount(*job);
+    }
     if (job->is_suspended != was_suspended && !has_ended)
       OnSuspendedOrResumed(turn, *job);
     // It was about to begin as it was before.

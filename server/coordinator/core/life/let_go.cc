@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/let_go.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "server/coordinator/core/life/hand_over.h"
@@ -18,11 +19,12 @@ bool IsDrained(const State& state, const Worker& worker) {
 }
 
 // Returns true if `worker`, which was let go, has to go even if nobody wants it to
-// any more: others have taken its place.
+// any more: others have taken its place. (Of workers those beyond the max go.)
 bool IsReplaced(const Job& job, const Worker& worker) {
   return worker.is_let_go &&
          (job.closing == Closing::kHandOver ||
-          AliveCount(job, worker.role) > MostCount(job, worker.role));
+          (worker.role == v1::ROLE_PARAMETER_SERVER &&
+           AliveCount(job, worker.role) > MostCount(job, worker.role)));
 }
 
 // Returns how many of that role could take the places of members. Those that
@@ -46,19 +48,27 @@ void LetDrainedGo(const State& state, const Job& job,
   }
 }
 
-// The last of those that are more than it takes, as it was scaled.
-void LetSurplusGo(State& state, const Job& job) {
+// Those that are more than `job` takes, as it was scaled, or as others have taken the
+// places of some: those of `chosen` before, which others may have replaced, then the
+// last.
+void LetSurplusGo(State& state, const Job& job,
+                  const std::set<const Worker*>& chosen) {
   int surplus = StayingCount(state, job, v1::ROLE_WORKER) - job.max_workers;
-  for (auto it = job.members.rbegin(); it != job.members.rend(); ++it) {
-    if (surplus <= 0) return;
-    if (it->is_lost || it->identity.role != v1::ROLE_WORKER ||
-        IsLeaver(state, job, *it)) {
-      continue;
+  for (const bool is_chosen : {true, false}) {
+    for (auto it = job.members.rbegin(); it != job.members.rend(); ++it) {
+      if (surplus <= 0) return;
+      if (it->is_lost || it->identity.role != v1::ROLE_WORKER ||
+          IsLeaver(state, job, *it)) {
+        continue;
+      }
+      Worker* const worker = state.FindWorker(it->identity.worker);
+      if (worker == nullptr || worker->protocol < kLeaveProtocol ||
+          chosen.contains(worker) != is_chosen) {
+        continue;
+      }
+      worker->is_let_go = true;
+      --surplus;
     }
-    Worker* const worker = state.FindWorker(it->identity.worker);
-    if (worker == nullptr || worker->protocol < kLeaveProtocol) continue;
-    worker->is_let_go = true;
-    --surplus;
   }
 }
 
@@ -78,18 +88,23 @@ void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
   job.gives_way = WhyGivesWay(state, job, gifts);
   std::vector<Worker*> drained;
+  std::set<const Worker*> chosen;
   for (const Member& member : job.members) {
     Worker* const worker =
         member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
     if (worker == nullptr || IsReplaced(job, *worker)) continue;
+    if (worker->is_let_go) chosen.insert(worker);
     worker->is_let_go = job.gives_way.has_value();
     if (IsDrained(state, *worker)) drained.push_back(worker);
   }
-  if (job.is_benchmark || job.runs_commands || job.gives_way.has_value()) {
+  if (job.is_benchmark || job.gives_way.has_value()) return;
+  if (job.runs_commands) {
+    // They begin anew.
+    if (job.state != v1::JOB_STATE_RUNNING) LetSurplusGo(state, job, chosen);
     return;
   }
   if (!drained.empty()) LetDrainedGo(state, job, drained);
-  LetSurplusGo(state, job);
+  LetSurplusGo(state, job, chosen);
   LetGivenGo(state, job, gifts);
 }
 

@@ -5,8 +5,8 @@
 // A member that is let go is treated as one that leaves (hand_over.h): the job pauses
 // between two steps, others copy what only that member holds, then it is released. Its
 // process is not told to leave, so it is idle then. A job lets go only whom it can do
-// without; until then the member trains on. One of commands lets all members go, if it
-// gives way, or none.
+// without; until then the member trains on. One whose commands run lets all members go,
+// if it gives way, or none.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 

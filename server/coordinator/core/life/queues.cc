@@ -14,6 +14,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/life/suspension.h"
+#include "server/coordinator/core/placement/quotas.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -185,9 +186,9 @@ void SaveUse(Turn& turn) {
 }
 
 absl::Status FitsQueue(const State& state, const JobTerms& terms) {
-  const auto found = state.queues.find(terms.queue);
-  if (found == state.queues.end()) return absl::OkStatus();
-  const v1::QueueSpec& spec = found->second.spec;
+  const Queue* const queue = QueueOf(state, terms);
+  if (queue == nullptr) return absl::OkStatus();
+  const v1::QueueSpec& spec = queue->spec;
   if (!spec.has_most_workers() || terms.min_workers <= spec.most_workers()) {
     return absl::OkStatus();
   }

@@ -208,9 +208,18 @@ struct Present {
 };
 
 // Where no step is left to make, one worker is enough for what comes after the
-// last: its checkpoint.
+// last: its checkpoint. A job that trained with fewer than its min, which was raised
+// since, goes on with as many as long as none of them is lost or leaves.
 int LeastWorkers(const Job& job, const ResumePoint& point) {
-  return point.resume_step >= job.total_steps ? 1 : job.min_workers;
+  if (point.resume_step >= job.total_steps) return 1;
+  const bool has_lost_one =
+      std::ranges::any_of(job.members, [](const Member& member) {
+        return member.identity.role == v1::ROLE_WORKER && member.is_lost &&
+               !member.is_newcomer;
+      });
+  return job.trains_with > 0 && !has_lost_one && !point.is_rollback
+             ? std::min(job.min_workers, job.trains_with)
+             : job.min_workers;
 }
 
 bool IsEnough(const Job& job, const ResumePoint& point,
@@ -236,7 +245,7 @@ void Wait(Turn& turn, Job& job, std::string message) {
 void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
                     const Present& present) {
   const std::string what =
-      present.workers < job.min_workers
+      present.workers < LeastWorkers(job, point)
           ? absl::StrCat("waits for workers", FitText(job), ": ",
                          present.workers, " of at least ", job.min_workers)
           : absl::StrCat("waits for parameter servers: ", present.servers,

@@ -145,12 +145,13 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
 }
 
 // Returns true if `job` has begun although `taker` was before it in the queue, and for
-// too long. Among jobs of one queue their numbers tell who was before; between queues
+// too long; neither has taken its place in the queue since. Among jobs of one queue their numbers tell who was before; between queues
 // their turns change, so only what was noted then counts.
 bool HasOvertaken(const State& state, const Job& job, const Job& taker) {
   return WaitsToBegin(taker) && taker.is_overdue &&
          job.priority == taker.priority && IsAhead(taker, job) &&
          job.stay_began > taker.place_after &&
+         job.stay_began > job.place_after &&
          (QueueOf(state, job) == QueueOf(state, taker)
               ? job.number > taker.number
               : job.overtook == taker.number);

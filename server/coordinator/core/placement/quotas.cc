@@ -32,7 +32,7 @@ void SetTurns(State& state) {
 
 }  // namespace
 
-const Queue* QueueOf(const State& state, const Job& job) {
+const Queue* QueueOf(const State& state, const JobTerms& job) {
   if (state.queues.empty()) return nullptr;
   const auto it = state.queues.find(job.queue);
   return it != state.queues.end() ? &it->second

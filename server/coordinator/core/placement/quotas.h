@@ -30,7 +30,7 @@ namespace ringmaster::coordinator {
 
 // Returns the queue of `job`, kDefaultQueue's if its own is gone; null if none are
 // defined. Valid until the queues change.
-[[nodiscard]] const Queue* QueueOf(const State& state, const Job& job);
+[[nodiscard]] const Queue* QueueOf(const State& state, const JobTerms& job);
 
 // Sets what Queue and Job keep of all this, as jobs and the use of queues are now.
 void SetStandings(State& state);

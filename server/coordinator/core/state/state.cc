@@ -42,6 +42,14 @@ int AliveCount(const Job& job, v1::Role role) {
       }));
 }
 
+int SeasonedCount(const Job& job) {
+  return static_cast<int>(std::count_if(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return member.identity.role == v1::ROLE_WORKER && !member.is_lost &&
+               !member.is_newcomer;
+      }));
+}
+
 int LeastCount(const Job& job, v1::Role role) {
   return role == v1::ROLE_WORKER ? job.min_workers
                                  : std::min(job.sharding.servers, 1);

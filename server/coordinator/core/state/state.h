@@ -277,8 +277,8 @@ struct Job : JobTerms {
   // Rises with every end of a job; 0 before.
   uint64_t end_order = 0;
   // The last generation given out, of any job, when it took its place in the queue
-  // anew: when it was resumed, or its priority changed; 0: it has the one from its
-  // submission.
+  // anew: when it was resumed, or its priority or queue changed; 0: it has the one from
+  // its submission.
   int64_t place_after = 0;
   // The first number that was taken for a generation of this job. Of those from
   // it to `generation`, some may be other jobs'.
@@ -341,6 +341,10 @@ struct Job : JobTerms {
   Closing closing = Closing::kNone;
   // Its members have said that they are done with that.
   bool has_closed = false;
+  // As many workers are enough to go on, although `min_workers` was raised beyond it while
+  // it trained, as long as none of them is lost or leaves; 0: it is not so. Not journaled,
+  // as the costs.
+  int trains_with = 0;
   // It waits for somebody to take over from its last holders, which leave.
   bool awaits_successor = false;
   // The step whose checkpoint let the last holders go; -1: none. If the job goes
@@ -458,6 +462,8 @@ struct Job : JobTerms {
 // those that are not lost.
 [[nodiscard]] int MemberCount(const Job& job, v1::Role role);
 [[nodiscard]] int AliveCount(const Job& job, v1::Role role);
+// Counts the workers that are not lost and began the generation with the state.
+[[nodiscard]] int SeasonedCount(const Job& job);
 // Returns the fewest members of that role that `job` continues with. One
 // parameter server is enough: shards are spread over more as they join.
 [[nodiscard]] int LeastCount(const Job& job, v1::Role role);

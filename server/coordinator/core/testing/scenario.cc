@@ -187,7 +187,7 @@ std::optional<HeldJob> HeldJobOf(const Words& words) {
   held.job_id = words.Text("job", "");
   held.name =
       words.Text("of_name", held.job_id.substr(0, held.job_id.rfind('-')));
-  held.spec = "spec of " + held.name;
+  held.spec = words.Text("spec", "spec of " + held.name);
   held.rank = static_cast<int>(words.Number("rank", 0));
   held.world_size = static_cast<int>(words.Number("of", 1));
   held.min_workers = static_cast<int>(words.Number("min", 1));
