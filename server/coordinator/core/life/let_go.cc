@@ -53,6 +53,8 @@ void LetDrainedGo(const State& state, const Job& job,
 // last.
 void LetSurplusGo(State& state, const Job& job,
                   const std::set<const Worker*>& chosen) {
+  // Mostly, and cheap to tell.
+  if (AliveCount(job, v1::ROLE_WORKER) <= job.max_workers) return;
   int surplus = StayingCount(state, job, v1::ROLE_WORKER) - job.max_workers;
   for (const bool is_chosen : {true, false}) {
     for (auto it = job.members.rbegin(); it != job.members.rend(); ++it) {
