@@ -363,9 +363,13 @@ absl::Status FlagSet::Impl::SetArguments(
     }
     if (given.empty()) {
       if (!argument->help.is_required) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("no ", argument->help.name, "; usage: ", program, " ",
-                       argument->help.name, "; see --help"));
+      std::string usage = program;
+      for (const auto& each : arguments) {
+        if (each->help.is_required)
+          absl::StrAppend(&usage, " ", each->help.name);
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no ", argument->help.name, "; usage: ", usage, "; see --help"));
     }
     if (is_list) {
       *std::get<std::vector<std::string>*>(argument->target) = given;

@@ -77,7 +77,8 @@ TEST_F(ChangeTest, APriorityIsANumber) {
   EXPECT_EQ(wrong.code, static_cast<int>(ExitCode::kUsage));
   EXPECT_THAT(wrong.error,
               HasSubstr("PRIORITY must be a whole number, got \"high\""));
-  EXPECT_THAT(Run({"priority", "mlp"}).error, HasSubstr("PRIORITY"));
+  EXPECT_THAT(Run({"priority", "mlp"}).error,
+              HasSubstr("no PRIORITY; usage: ringctl priority JOB PRIORITY; "));
 }
 
 }  // namespace
