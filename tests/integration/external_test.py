@@ -35,11 +35,13 @@ if os.environ["RANK"] == "1":
 time.sleep(600)
 """
 
-# Runs until there is a file `done`; says how often it was started.
+# Runs until there is a file `done`; says how often it was started, in a file that is whole once it is there.
 LONG = """
 import os, pathlib, time
 rank, count = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
-pathlib.Path(f"began-{rank}-{count}").write_text(str(os.getpid()))
+part = pathlib.Path(f"part-{rank}")
+part.write_text(str(os.getpid()))
+part.rename(f"began-{rank}-{count}")
 while not pathlib.Path("done").exists():
     time.sleep(0.02)
 print("restart count", count)
