@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import signal
 import unittest
 
 from tests.integration import jobs
@@ -23,6 +24,22 @@ class AsAloneTest(unittest.TestCase):
         text = jobs.train_job(MODEL, {"synthetic": {"samples": 16384}}, 2, name=name, steps=steps or self.steps, global_batch=256,
                               checkpoint={"directory": str(cluster.directory / name)})
         return f"priority: {priority}\nqueue: {queue}\n{text}"
+
+    def start(self, cluster, slots, *flags):
+        """Starts a coordinator with these flags and a worker process with so many slots, and trains `alone`; returns the coordinator."""
+        coordinator = cluster.start_coordinator(*flags)
+        cluster.start_worker("w", slots=slots)
+        cluster.await_workers(slots)
+        self.train_alone(cluster)
+        return coordinator
+
+    def restart(self, cluster, coordinator):
+        """Kills the coordinator, and starts another one that reads its state."""
+        workers = len(cluster.workers())
+        coordinator.signal(signal.SIGKILL)
+        coordinator.wait()
+        cluster.start_coordinator(listen=cluster.address)
+        cluster.await_workers(workers)
 
     def train_alone(self, cluster):
         while True:

@@ -1,7 +1,5 @@
 """Priorities and suspension: a job that gives way goes on from exactly where it was, and ends as if it had been alone."""
 
-import signal
-
 from tests import report
 from tests.integration.as_alone import AsAloneTest
 from tests.integration.cluster import Cluster, step_of, synthetic_job
@@ -10,10 +8,7 @@ from tests.integration.cluster import Cluster, step_of, synthetic_job
 class PriorityTest(AsAloneTest):
     def test_a_third_job_with_a_higher_priority_takes_what_it_needs(self):
         with Cluster() as cluster:
-            cluster.start_coordinator()
-            cluster.start_worker("w", slots=4)
-            cluster.await_workers(4)
-            self.train_alone(cluster)
+            self.start(cluster, 4)
             first = cluster.submit(self.trained_job(cluster, "first"))
             second = cluster.submit(self.trained_job(cluster, "second"))
             for job_id in (first, second):
@@ -33,10 +28,7 @@ class PriorityTest(AsAloneTest):
 
     def test_a_job_that_has_overtaken_a_larger_one_gives_way_to_it(self):
         with Cluster() as cluster:
-            cluster.start_coordinator("--overtake_time=0s")
-            cluster.start_worker("w", slots=4)
-            cluster.await_workers(4)
-            self.train_alone(cluster)
+            self.start(cluster, 4, "--overtake_time=0s")
             endless = cluster.submit(synthetic_job("endless", 1_000_000, 2, 2))
             large = cluster.submit(synthetic_job("large", 10, 3, 3))
             small = cluster.submit(self.trained_job(cluster, "small"))
@@ -52,10 +44,7 @@ class PriorityTest(AsAloneTest):
 
     def test_a_suspended_job_goes_on_after_a_restart_of_the_coordinator(self):
         with Cluster() as cluster:
-            coordinator = cluster.start_coordinator()
-            cluster.start_worker("w", slots=2)
-            cluster.await_workers(2)
-            self.train_alone(cluster)
+            coordinator = self.start(cluster, 2)
             job_id = cluster.submit(self.trained_job(cluster, "cold"))
             cluster.await_step(job_id, 5)
             self.succeeded(cluster, "suspend", job_id, "--reason=too warm")
@@ -64,10 +53,7 @@ class PriorityTest(AsAloneTest):
             self.assertIn("suspended: too warm", self.succeeded(cluster, "explain", job_id))
             # Its workers are for anybody.
             cluster.run_job(synthetic_job("other", 10, 2, 2))
-            coordinator.signal(signal.SIGKILL)
-            coordinator.wait()
-            cluster.start_coordinator(listen=cluster.address)
-            cluster.await_workers(2)
+            self.restart(cluster, coordinator)
             self.assertEqual(cluster.job(job_id)["state"], "JOB_STATE_QUEUED")
             self.succeeded(cluster, "resume", job_id)
             self.assert_as_alone(cluster, "cold", cluster.await_job(job_id, "SUCCEEDED"))
@@ -98,10 +84,7 @@ class PriorityTest(AsAloneTest):
 
     def test_a_scaled_job_gives_workers_back_and_takes_them_again_without_losing_a_step(self):
         with Cluster() as cluster:
-            coordinator = cluster.start_coordinator()
-            cluster.start_worker("w", slots=2)
-            cluster.await_workers(2)
-            self.train_alone(cluster)
+            coordinator = self.start(cluster, 2)
             job_id = cluster.submit(self.trained_job(cluster, "scaled", steps=1_000_000))
             cluster.await_step(job_id, 5)
             self.succeeded(cluster, "scale", job_id, "1", "--reason=a demonstration")
@@ -109,10 +92,7 @@ class PriorityTest(AsAloneTest):
             other = cluster.submit(synthetic_job("other", 1_000_000, 1, 1))
             cluster.await_step(other, 5)
             # The numbers outlive the coordinator.
-            coordinator.signal(signal.SIGKILL)
-            coordinator.wait()
-            cluster.start_coordinator(listen=cluster.address)
-            cluster.await_workers(2)
+            self.restart(cluster, coordinator)
             self.assertEqual(cluster.job(job_id)["spec"]["workers"]["max"], 1)
             cluster.cancel(other)
             self.succeeded(cluster, "scale", job_id, "1..2")

@@ -21,10 +21,7 @@ class QueuesTest(AsAloneTest):
 
     def test_a_team_gets_its_quota_back_from_a_job_that_borrows_and_no_step_is_lost(self):
         with Cluster() as cluster:
-            cluster.start_coordinator()
-            cluster.start_worker("w", slots=4)
-            cluster.await_workers(4)
-            self.train_alone(cluster)
+            self.start(cluster, 4)
             (cluster.directory / "queues.yaml").write_text(TWO_TEAMS)
             self.assertIn("research      2", self.succeeded(cluster, "queues", f"--apply={cluster.directory}/queues.yaml"))
             wrong = cluster.directory / "wrong.yaml"

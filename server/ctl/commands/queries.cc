@@ -1,5 +1,6 @@
 #include "server/ctl/commands/queries.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -36,8 +37,12 @@ int Answer(const CommandContext& context,
   return kSuccess;
 }
 
+// `request` says what is to be different.
 absl::StatusOr<int> Change(const CommandContext& context,
-                           const v1::ChangeJobRequest& request) {
+                           v1::ChangeJobRequest request, const std::string& job,
+                           const std::string& reason) {
+  request.set_job(job);
+  request.set_reason(reason);
   ASSIGN_OR_RETURN(const v1::Job changed, context.client.ChangeJob(request));
   return Answer(context, changed, {StateLine(changed)});
 }
@@ -105,10 +110,8 @@ absl::StatusOr<int> RunPriority(const CommandContext& context,
         "PRIORITY must be a whole number, got ", Quoted(priority)));
   }
   v1::ChangeJobRequest request;
-  request.set_job(job);
   request.set_priority(number);
-  request.set_reason(reason);
-  return Change(context, request);
+  return Change(context, std::move(request), job, reason);
 }
 
 absl::StatusOr<int> RunScale(const CommandContext& context,
@@ -128,31 +131,25 @@ absl::StatusOr<int> RunScale(const CommandContext& context,
                      Quoted(workers)));
   }
   v1::ChangeJobRequest request;
-  request.set_job(job);
   request.set_min_workers(least);
   request.set_max_workers(most);
-  request.set_reason(reason);
-  return Change(context, request);
+  return Change(context, std::move(request), job, reason);
 }
 
 absl::StatusOr<int> RunMove(const CommandContext& context,
                             const std::string& job, const std::string& queue,
                             const std::string& reason) {
   v1::ChangeJobRequest request;
-  request.set_job(job);
   request.set_queue(queue);
-  request.set_reason(reason);
-  return Change(context, request);
+  return Change(context, std::move(request), job, reason);
 }
 
 absl::StatusOr<int> RunSuspend(const CommandContext& context,
                                const std::string& job, bool is_suspended,
                                const std::string& reason) {
   v1::ChangeJobRequest request;
-  request.set_job(job);
   request.set_suspended(is_suspended);
-  request.set_reason(reason);
-  return Change(context, request);
+  return Change(context, std::move(request), job, reason);
 }
 
 absl::StatusOr<int> RunVersion(const CommandContext& context) {

@@ -61,7 +61,11 @@ int CountIn(const State& state, const Job& job, v1::Role role, int let_go) {
 
 // Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, v1::Role role) {
-  if (job.gives_way.has_value() || MostCount(job, role) == 0) return 0;
+  // Commands take part from their beginning.
+  if (job.gives_way.has_value() || job.runs_commands ||
+      MostCount(job, role) == 0) {
+    return 0;
+  }
   const int let_go = LetGoCount(state, job, role);
   // While others lack workers, nobody takes the place of one that is let go.
   const int most = role == v1::ROLE_WORKER ? MostWorkers(state, job, let_go)
@@ -170,12 +174,10 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   }
   if (!CanPause(job)) return;
   LetMembersGo(turn.state, job, gifts);
-  if (HasLeavingHolder(turn.state, job) ||
-      (job.runs_commands && job.gives_way.has_value())) {
+  if (HasLeavingHolder(turn.state, job)) {
     job.growth_deadline = turn.now;
     return;
   }
-  if (job.runs_commands) return;
   const Joiners workers = JoinersOf(turn.state, job, v1::ROLE_WORKER);
   const Joiners servers = JoinersOf(turn.state, job, v1::ROLE_PARAMETER_SERVER);
   if (!workers.last.has_value() && !servers.last.has_value()) {
@@ -216,7 +218,7 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     return;
   }
   job.growth_deadline = MonotonicTime::InfiniteFuture();
-  if (!HasLeavingHolder(turn.state, job) && !job.runs_commands &&
+  if (!HasLeavingHolder(turn.state, job) &&
       !Rehearse(turn, job,
                 Joining(turn.state, job, v1::ROLE_WORKER,
                         IdlePool(turn.state, job), Hosts::kSound))) {

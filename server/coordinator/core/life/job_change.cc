@@ -83,9 +83,7 @@ absl::Status HasPlaceFor(const State& state, const Job& job,
   }
   const int needed =
       std::max(AliveCount(job, v1::ROLE_WORKER), terms.min_workers);
-  Job changed = job;
-  changed.queue = terms.queue;
-  const int room = MostOfQueue(state, changed);
+  const int room = MostOfQueue(state, terms, job.number);
   if (needed <= room) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(

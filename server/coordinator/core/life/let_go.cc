@@ -53,7 +53,7 @@ void LetDrainedGo(const State& state, const Job& job,
 // last.
 void LetSurplusGo(State& state, const Job& job,
                   const std::set<const Worker*>& chosen) {
-  // Mostly, and cheap to tell.
+  // So it is with most jobs, and this looks at no worker.
   if (AliveCount(job, v1::ROLE_WORKER) <= job.max_workers) return;
   int surplus = StayingCount(state, job, v1::ROLE_WORKER) - job.max_workers;
   for (const bool is_chosen : {true, false}) {

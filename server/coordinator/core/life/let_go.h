@@ -19,10 +19,10 @@ namespace ringmaster::coordinator {
 
 // Decides which members of `job` it lets go (Worker::is_let_go): those that are
 // drained, from the highest rank down, as far as there are others in their places or
-// more than its min; then those beyond its max; then those that it gives to other jobs; or, if it gives way
-// (Job::gives_way), all of them. Called while it trains, whenever that may have
-// changed, and before each further generation. A member that has a successor already
-// goes even if there is no reason any more.
+// more than its min; then those beyond its max; then those that it gives to other
+// jobs; or, if it gives way (Job::gives_way), all of them. Called while it trains,
+// whenever that may have changed, and before each further generation. A member that
+// has a successor already goes even if there is no reason any more.
 // `gifts` are those of the state as it is.
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts);
 

@@ -144,9 +144,10 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
   return givers;
 }
 
-// Returns true if `job` has begun although `taker` was before it in the queue, and for
-// too long; neither has taken its place in the queue since. Among jobs of one queue their numbers tell who was before; between queues
-// their turns change, so only what was noted then counts.
+// Returns true if `job` has begun although `taker` was before it in the queue, and
+// for too long; neither has taken its place in the queue since. Among jobs of one
+// queue their numbers tell who was before; between queues their turns change, so only
+// what was noted then counts.
 bool HasOvertaken(const State& state, const Job& job, const Job& taker) {
   return WaitsToBegin(taker) && taker.is_overdue &&
          job.priority == taker.priority && IsAhead(taker, job) &&

@@ -82,14 +82,18 @@ bool HasRoom(const State& state, const Job& job) {
 }
 
 int MostOfQueue(const State& state, const Job& job) {
-  const Queue* const queue = QueueOf(state, job);
+  return MostOfQueue(state, job, job.number);
+}
+
+int MostOfQueue(const State& state, const JobTerms& terms, int64_t number) {
+  const Queue* const queue = QueueOf(state, terms);
   if (queue == nullptr || !queue->spec.has_most_workers()) {
     return std::numeric_limits<int>::max();
   }
   int most = queue->spec.most_workers();
-  for (const int64_t number : state.active_jobs) {
-    const Job& other = state.jobs.at(number);
-    if (number == job.number || QueueOf(state, other) != queue) continue;
+  for (const int64_t active : state.active_jobs) {
+    const Job& other = state.jobs.at(active);
+    if (active == number || QueueOf(state, other) != queue) continue;
     most -= std::max(other.min_workers, AliveCount(other, v1::ROLE_WORKER));
   }
   return std::max(most, 0);

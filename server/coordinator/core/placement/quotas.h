@@ -43,6 +43,9 @@ void SetStandings(State& state);
 // Returns the most workers that `job` may have beside what other jobs of its queue have
 // or need.
 [[nodiscard]] int MostOfQueue(const State& state, const Job& job);
+// The same of the job with that number if it had these terms.
+[[nodiscard]] int MostOfQueue(const State& state, const JobTerms& terms,
+                              int64_t number);
 
 // The figures of a queue, by its jobs.
 struct QueueFigures {

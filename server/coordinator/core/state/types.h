@@ -113,7 +113,7 @@ struct JobTerms {
   std::string owner = {};
 };
 
-// What somebody wants to be different about a job; what is absent stays as it is.
+// A change of a job, as somebody wants it; what is absent stays as it is.
 struct JobChange {
   std::optional<int> priority = std::nullopt;
   // It is to be suspended, or resumed; see suspension.h.

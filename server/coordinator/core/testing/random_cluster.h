@@ -80,7 +80,7 @@ class RandomCluster {
     int64_t applied = 0;
     int64_t complete = 0;
     int64_t disk_bytes = 0;
-    // Of ranks whose commands run.
+    // Rises with each beat while the rank's commands run.
     int64_t meetings = 0;
     bool wants_stop = false;
     bool wants_pause = false;
