@@ -37,7 +37,7 @@
 #include "common/status/status_macros.h"
 #include "common/sync/periodic_thread.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/host_key.h"
+#include "common/machine/host_key.h"
 #include "worker/agent/rpc/worker_identity.h"
 #include "worker/collective/probe.h"
 #include "worker/collective/probe_turn.h"

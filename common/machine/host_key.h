@@ -1,6 +1,6 @@
 // HostKey identifies a host: workers that share it have the same key.
-#ifndef RINGMASTER_WORKER_AGENT_HOST_KEY_H_
-#define RINGMASTER_WORKER_AGENT_HOST_KEY_H_
+#ifndef RINGMASTER_COMMON_MACHINE_HOST_KEY_H_
+#define RINGMASTER_COMMON_MACHINE_HOST_KEY_H_
 
 #include <string>
 #include <string_view>
@@ -23,4 +23,4 @@ namespace ringmaster {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_AGENT_HOST_KEY_H_
+#endif  // RINGMASTER_COMMON_MACHINE_HOST_KEY_H_

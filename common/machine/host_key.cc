@@ -1,4 +1,4 @@
-#include "worker/agent/host_key.h"
+#include "common/machine/host_key.h"
 
 #include <unistd.h>
 #include <xxhash.h>
