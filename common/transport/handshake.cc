@@ -25,7 +25,9 @@ namespace {
 constexpr std::string_view kHandshakeMagic = "RMRH";
 constexpr uint16_t kHandshakeVersion = 2;
 
-bool IsKnownRole(uint8_t role) { return role >= 1 && role <= 4; }
+bool IsKnownRole(uint8_t role) {
+  return role >= 1 && role <= static_cast<uint8_t>(LinkRole::kMessages);
+}
 bool IsKnownType(uint8_t type) { return type >= 1 && type <= 5; }
 bool IsKnownReason(uint8_t reason) { return reason <= 7; }
 bool IsKnownTransport(uint8_t transport) {

@@ -39,6 +39,7 @@ enum class LinkRole : uint8_t {
   kSnapshot = 2,
   kParameterServer = 3,  // a worker with a holder of shards of the parameters
   kReplica = 4,          // a holder of a shard with one that gets copies of it
+  kMessages = 5,  // two ranks of a PyTorch process group: single messages
 };
 
 inline constexpr size_t kHandshakeMessageBytes = 80;

@@ -54,7 +54,7 @@ enum class CollectiveOp : uint8_t {
 enum class MemoryKind : uint8_t { kHost, kCuda };
 
 // `count` elements of `dtype` at `ptr`. Count is the whole buffer's on every
-// rank, also for scatter and gather.
+// rank, also for scatter and gather. Elements of kUint8 are moved, not reduced.
 struct BufferView {
   void* ptr = nullptr;
   int64_t count = 0;

@@ -49,6 +49,10 @@ void AddToPairs(OperationQueue& queue, CollectivePlan& plan) {
 absl::StatusOr<ReductionKernels> KernelsOf(const CollectiveRequest& request) {
   const bool is_reduction = request.op == CollectiveOp::kAllReduce ||
                             request.op == CollectiveOp::kReduceScatter;
+  if (!is_reduction && request.buffer.dtype == DType::kUint8 &&
+      WireOf(request) == DType::kUint8) {
+    return ReductionKernels{.element_bytes = 1, .wire_bytes = 1};
+  }
   return KernelsFor(request.buffer.dtype, WireOf(request),
                     is_reduction ? request.reduction : Reduction::kSum);
 }
