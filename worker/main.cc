@@ -1,8 +1,10 @@
 // The `worker` binary.
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -34,6 +36,20 @@ LogFileOptions OutputFileOf(const WorkerFlags& flags) {
   return file;
 }
 
+// The directory of the Python modules that come with this program: beside it as
+// Bazel builds both, or as in a bundle. Empty: there is none.
+std::string PythonPath() {
+  std::error_code error;
+  const std::filesystem::path own =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const std::filesystem::path& path :
+       {own / "torch" / "python", own.parent_path() / "python"}) {
+    if (std::filesystem::exists(path / "ringmaster_torch", error))
+      return path.string();
+  }
+  return "";
+}
+
 absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
                                                       const WorkerFlags& flags,
                                                       int slot) {
@@ -51,6 +67,7 @@ absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
        .external = MakeExternalRunner(Clock::Real(), listener,
                                       {.is_allowed = flags.allow_commands,
                                        .threads = flags.threads,
+                                       .python_path = PythonPath(),
                                        .output_file = OutputFileOf(flags)})});
 }
 

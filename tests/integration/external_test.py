@@ -14,7 +14,6 @@ import unittest
 from tests import report
 from tests.integration.cluster import PATIENCE, Cluster, Process, binary, synthetic_job
 
-# Debian's PyTorch, if it is there, is of Debian's interpreter.
 PYTHON = "/usr/bin/python3"
 STOPPED = 143
 USAGE = 2
@@ -61,25 +60,6 @@ pathlib.Path(f"began-{rank}-{'anew' if saved.exists() else 'first'}").write_text
 while not pathlib.Path("done").exists():
     time.sleep(0.02)
 """
-
-DDP = """
-import torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-torch.manual_seed(1)
-dist.init_process_group("gloo")
-model = DistributedDataParallel(torch.nn.Linear(4, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-torch.manual_seed(dist.get_rank())
-for _ in range(3):
-    optimizer.zero_grad()
-    model(torch.randn(8, 4)).square().mean().backward()
-    optimizer.step()
-print("weights", [round(w, 5) for w in model.module.weight.flatten().tolist()])
-"""
-
-
-def has_torch():
-    return subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode == 0
 
 
 class ExternalTest(unittest.TestCase):
@@ -282,16 +262,6 @@ class ExternalTest(unittest.TestCase):
             result = cluster.ringctl("run", f"--working_directory={self.directory}", "true")
             self.assertNotEqual(result.returncode, 0)
             self.assertIn("external.working_directory: ", result.stderr.splitlines()[-1])
-
-    # ---- PyTorch
-
-    @unittest.skipUnless(has_torch(), "needs python3-torch (deploy/packages-bench.txt)")
-    def test_data_parallel_training_in_pytorch(self):
-        result = self.run_here("-n", 2, PYTHON, self.script(DDP))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        weights = sorted(line for line in result.stdout.splitlines() if "weights" in line)
-        self.assertEqual(len(weights), 2, result.stdout)
-        self.assertEqual(weights[0][4:], weights[1][4:])
 
 
 if __name__ == "__main__":

@@ -22,12 +22,15 @@ struct CommandPlace {
   int max_restarts = 0;
   std::string run_id;
   int threads = 1;
+  // A directory of Python modules for the command; empty: none.
+  std::string python_path = {};
 };
 
 // Returns the entries NAME=VALUE for execve, one of each name: those of the
 // process, `inherited`, without what only Ringmaster understands; `own` in
 // their place, and the rank's before all. Of the rest, OMP_NUM_THREADS and
-// PYTHONUNBUFFERED are set where nobody else did.
+// PYTHONUNBUFFERED are set where nobody else did, and PYTHONPATH begins with
+// python_path.
 [[nodiscard]] std::vector<std::string> CommandEnvironment(
     const std::vector<std::string>& inherited,
     const std::map<std::string, std::string>& own, const CommandPlace& place);

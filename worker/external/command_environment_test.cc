@@ -68,6 +68,18 @@ TEST(CommandEnvironmentTest, TheJobsVariablesComeBeforeTheWorkers) {
   EXPECT_THAT(environment, Contains("PYTHONUNBUFFERED="));
 }
 
+TEST(CommandEnvironmentTest, PutsItsModulesBeforeThoseOfOthers) {
+  CommandPlace place = Place();
+  EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "PYTHONPATH"), "");
+  place.python_path = "/opt/python";
+  EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "PYTHONPATH"),
+            "/opt/python");
+  EXPECT_EQ(ValueOf(CommandEnvironment({"PYTHONPATH=/a"},
+                                       {{"PYTHONPATH", "/b:/c"}}, place),
+                    "PYTHONPATH"),
+            "/opt/python:/b:/c");
+}
+
 TEST(CommandEnvironmentTest, KeepsWhatIsTheWorkersAlone) {
   const auto environment = CommandEnvironment(
       {"RINGMASTER_PREDECESSOR=1:0:9", "NOTIFY_SOCKET=/run/x", "RANK=99"}, {},

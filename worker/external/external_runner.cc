@@ -289,6 +289,7 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   place.max_restarts = program_.max_restarts();
   place.run_id = assignment_.job_id;
   place.threads = options_.threads;
+  place.python_path = options_.python_path;
   return place;
 }
 

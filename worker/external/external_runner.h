@@ -16,6 +16,7 @@
 #define RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
@@ -29,6 +30,8 @@ class Listener;
 struct ExternalRunnerOptions {
   bool is_allowed = false;  // else Prepare is UNAVAILABLE
   int threads = 1;          // for OMP_NUM_THREADS
+  // CommandPlace::python_path.
+  std::string python_path = {};
   // The file that every line of output is appended to, as `[RANK] LINE`, and
   // that is rotated as a log is; without a path there is none. The lines go to
   // the log in any case.

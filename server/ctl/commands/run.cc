@@ -37,6 +37,9 @@ namespace {
 constexpr absl::Duration kLocalInterval = absl::Milliseconds(250);
 constexpr absl::Duration kCancelLimit = absl::Minutes(5);
 constexpr int kMostRanks = 4096;
+// worker/torch/sitecustomize.py reads it.
+constexpr char kBackendVariable[] = "RINGMASTER_TORCH";
+constexpr char kAsIs[] = "as_is";
 
 // Follows one job and shows its commands' output.
 class Follower {
@@ -225,6 +228,11 @@ void AddRunCommand(FlagSet& flags, RunOptions& options) {
            .unit = "NAME=VALUE",
            .help = "A variable for the commands; may be repeated."},
           &options.environment);
+  run.Add({.name = "backend",
+           .help = "What a PyTorch script gets that asks for gloo: "
+                   "Ringmaster's back end in its place, or as_is gloo itself.",
+           .choices = {"ringmaster", "as_is"}},
+          &options.backend);
   run.Add({.name = "working_directory",
            .unit = "DIR",
            .help = "Where the commands start; on this machine the current "
@@ -254,6 +262,8 @@ absl::StatusOr<v1::JobSpec> RunJobSpec(const RunOptions& options) {
                                      options.command.end());
   external.set_max_restarts(options.max_restarts);
   external.set_working_directory(options.working_directory);
+  if (options.backend == kAsIs)
+    (*external.mutable_environment())[kBackendVariable] = kAsIs;
   for (const std::string& entry : options.environment) {
     const size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -25,6 +25,7 @@ struct RunOptions {
   std::string name = "run";
   int max_restarts = 0;
   std::vector<std::string> environment = {};  // NAME=VALUE
+  std::string backend = "ringmaster";  // or "as_is": as the script asks
   std::string working_directory = "";
   std::string bin_dir = "";
   std::string run_dir = "";

@@ -154,6 +154,14 @@ TEST(RunJobSpecTest, IsAJobOfThatManyRanks) {
   EXPECT_EQ(spec->external().working_directory(), "/srv");
 }
 
+TEST(RunJobSpecTest, LeavesGlooWhereItIsToldTo) {
+  const auto spec = RunJobSpec({.command = {"true"}, .backend = "as_is"});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->external().environment().at("RINGMASTER_TORCH"), "as_is");
+  EXPECT_TRUE(
+      RunJobSpec({.command = {"true"}})->external().environment().empty());
+}
+
 TEST(RunJobSpecTest, RefusesWhatIsNoVariable) {
   for (const char* entry : {"A", "=b", ""}) {
     const auto spec = RunJobSpec({.command = {"true"}, .environment = {entry}});

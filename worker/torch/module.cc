@@ -1,0 +1,32 @@
+// The Python module ringmaster_torch._C; __init__.py is what scripts use.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include <chrono>
+
+#include "worker/torch/process_group.h"
+
+namespace ringmaster {
+namespace {
+
+namespace py = pybind11;
+
+using GroupClass = py::class_<ProcessGroupRingmaster, c10d::ProcessGroup,
+                              c10::intrusive_ptr<ProcessGroupRingmaster>>;
+
+}  // namespace
+}  // namespace ringmaster
+
+PYBIND11_MODULE(_C, module) {
+  // Its base class is Python's from there.
+  ringmaster::py::module_::import("torch._C._distributed_c10d");
+  // Meeting the other ranks takes until the last one has come, so the
+  // interpreter's lock is not held meanwhile.
+  ringmaster::GroupClass(module, "ProcessGroupRingmaster")
+      .def(ringmaster::py::init<const c10::intrusive_ptr<c10d::Store>&, int,
+                                int, std::chrono::milliseconds>(),
+           ringmaster::py::arg("store"), ringmaster::py::arg("rank"),
+           ringmaster::py::arg("size"), ringmaster::py::arg("timeout"),
+           ringmaster::py::call_guard<ringmaster::py::gil_scoped_release>());
+}

@@ -1,0 +1,103 @@
+#include "worker/torch/operation_queue.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(30); }
+MonotonicTime Never() { return MonotonicTime::InfiniteFuture(); }
+
+// A gate that operations wait at.
+class Gate {
+ public:
+  void Open() { is_open_ = true; }
+  void Pass() const {
+    while (!is_open_) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> is_open_{false};
+};
+
+TEST(OperationQueueTest, RunsInOrderWhoeverWaits) {
+  OperationQueue queue(Clock::Real());
+  std::vector<int> order;
+  OperationQueue::Ticket last = 0;
+  for (int i = 0; i < 100; ++i) {
+    last = queue.Add([&order, i] { order.push_back(i); },
+                     /*is_small=*/i % 3 != 0);
+    if (i % 7 == 0) {
+      EXPECT_TRUE(queue.Wait(last, Soon()));
+    }
+  }
+  EXPECT_TRUE(queue.Wait(last, Soon()));
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(OperationQueueTest, BeginsWithoutAWait) {
+  for (const bool is_small : {false, true}) {
+    OperationQueue queue(Clock::Real());
+    std::atomic<bool> has_run{false};
+    queue.Add([&] { has_run = true; }, is_small);
+    const MonotonicTime limit = Soon();
+    while (!has_run && Clock::Real().Now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(has_run) << is_small;
+  }
+}
+
+TEST(OperationQueueTest, AWaitForWhatAnotherRunsHasADeadline) {
+  OperationQueue queue(Clock::Real());
+  Gate began;
+  Gate gate;
+  const auto ticket = queue.Add(
+      [&] {
+        began.Open();
+        gate.Pass();
+      },
+      /*is_small=*/false);
+  began.Pass();  // on the queue's thread
+  EXPECT_FALSE(queue.Wait(ticket, Clock::Real().Now() + absl::Milliseconds(5)));
+  gate.Open();
+  EXPECT_TRUE(queue.Wait(ticket, Never()));
+}
+
+TEST(OperationQueueTest, ThreadsThatWaitDoNotDisturbEachOther) {
+  OperationQueue queue(Clock::Real());
+  std::atomic<int> sum{0};
+  std::atomic<int> inside{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 200; ++k) {
+        const auto ticket = queue.Add(
+            [&] {
+              EXPECT_EQ(++inside, 1);
+              ++sum;
+              --inside;
+            },
+            /*is_small=*/k % 2 == 0);
+        EXPECT_TRUE(queue.Wait(ticket, Soon()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum, 800);
+}
+
+TEST(OperationQueueTest, TheEndRunsWhatIsQueued) {
+  std::atomic<int> ran{0};
+  {
+    OperationQueue queue(Clock::Real());
+    for (int i = 0; i < 10; ++i) queue.Add([&] { ++ran; }, /*is_small=*/true);
+  }
+  EXPECT_EQ(ran, 10);
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,875 @@
+// Python.h comes before any header of the system.
+#include "worker/torch/process_group.h"
+
+#include <Python.h>
+#include <pybind11/gil.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <utility>
+
+#include "common/clock/clock.h"
+#include "common/machine/host_key.h"
+#include "common/status/status_macros.h"
+#include "worker/torch/rendezvous.h"
+
+namespace ringmaster {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Up to this size an operation is taken to be waited for at once.
+constexpr int64_t kMaxSmallBytes = 64 << 10;
+
+absl::Duration FromChrono(std::chrono::milliseconds duration) {
+  return absl::FromChrono(duration);
+}
+
+std::runtime_error ErrorOf(const absl::Status& status) {
+  return std::runtime_error("ringmaster: " + std::string(status.message()));
+}
+
+// The store that PyTorch gives.
+class TorchStore final : public GroupStore {
+ public:
+  explicit TorchStore(c10d::Store& store) : store_(store) {}
+
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    return Try([&] { store_.set(key, {value.begin(), value.end()}); });
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& key,
+                                  absl::Duration limit) override {
+    const absl::Status came =
+        Try([&] { store_.wait({key}, absl::ToChronoMilliseconds(limit)); });
+    // Stores throw the same for a timeout and for a lost connection.
+    if (!came.ok()) return absl::DeadlineExceededError(came.message());
+    std::vector<uint8_t> value;
+    RETURN_IF_ERROR(Try([&] { value = store_.get(key); }));
+    return std::string(value.begin(), value.end());
+  }
+
+ private:
+  template <typename Call>
+  absl::Status Try(const Call& call) {
+    try {
+      call();
+      return absl::OkStatus();
+    } catch (const std::exception& error) {
+      return absl::UnavailableError(error.what());
+    }
+  }
+
+  c10d::Store& store_;
+};
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+RankGroupOptions OptionsOf(int rank, int size,
+                           std::chrono::milliseconds timeout) {
+  RankGroupOptions options;
+  options.rank = rank;
+  options.world_size = size;
+  options.connect_timeout = FromChrono(timeout);
+  options.host_key = ThisHostKey();
+  options.clock = &Clock::Real();
+  const std::string store_host = Variable("MASTER_ADDR");
+  // As gloo has it: a list, of which the first counts here.
+  std::string interface_name = Variable("GLOO_SOCKET_IFNAME");
+  interface_name = interface_name.substr(0, interface_name.find(','));
+  if (!store_host.empty() || !interface_name.empty()) {
+    const absl::StatusOr<std::string> address =
+        AddressTowards(store_host, interface_name);
+    if (!address.ok()) throw ErrorOf(address.status());
+    options.address = *address;
+  }
+  return options;
+}
+
+std::optional<DType> DTypeOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+      return DType::kFloat64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Nullopt: not reduced as it travels.
+std::optional<Reduction> ReductionOf(const c10d::ReduceOp& op,
+                                     const at::Tensor& tensor) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return Reduction::kSum;
+    case c10d::ReduceOp::AVG:
+      TORCH_CHECK(tensor.is_floating_point(),
+                  "an average is of floating point numbers");
+      return Reduction::kAverage;
+    case c10d::ReduceOp::MIN:
+      return Reduction::kMin;
+    case c10d::ReduceOp::MAX:
+      return Reduction::kMax;
+    default:
+      return std::nullopt;
+  }
+}
+
+at::Tensor Combine(const at::Tensor& a, const at::Tensor& b,
+                   const c10d::ReduceOp& op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::AVG:
+      return at::add(a, b);
+    case c10d::ReduceOp::PRODUCT:
+      return at::mul(a, b);
+    case c10d::ReduceOp::MIN:
+      return at::minimum(a, b);
+    case c10d::ReduceOp::MAX:
+      return at::maximum(a, b);
+    case c10d::ReduceOp::BAND:
+      return at::bitwise_and(a, b);
+    case c10d::ReduceOp::BOR:
+      return at::bitwise_or(a, b);
+    case c10d::ReduceOp::BXOR:
+      return at::bitwise_xor(a, b);
+    default:
+      break;
+  }
+  TORCH_CHECK(false, "this reduction is for GPUs");
+}
+
+void CheckDevice(const at::Tensor& tensor) {
+  TORCH_CHECK(
+      tensor.device().is_cpu(),
+      "the back end ringmaster takes tensors in host memory, not on ",
+      tensor.device(),
+      "; with RINGMASTER_TORCH=as_is scripts get the back end that they "
+      "ask for");
+}
+
+void CheckTensor(const at::Tensor& tensor) {
+  CheckDevice(tensor);
+  TORCH_CHECK(tensor.layout() == at::kStrided,
+              "only all_reduce takes tensors of layout ", tensor.layout());
+}
+
+at::Tensor Single(const Tensors& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "one tensor a rank is expected, not ",
+              tensors.size());
+  CheckTensor(tensors[0]);
+  return tensors[0];
+}
+
+void CheckLike(const Tensors& tensors, const at::Tensor& other, int count) {
+  TORCH_CHECK(tensors.size() == static_cast<size_t>(count), "a list of ", count,
+              " tensors, one for each rank, is expected, not of ",
+              tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    CheckTensor(tensor);
+    TORCH_CHECK(tensor.numel() == other.numel() &&
+                    tensor.scalar_type() == other.scalar_type(),
+                "the tensors of all ranks must have one size and dtype: ",
+                tensor.sizes(), " of ", tensor.scalar_type(), " beside ",
+                other.sizes(), " of ", other.scalar_type());
+  }
+}
+
+// Whose elements lie one after another, in whatever order of dimensions.
+bool IsPacked(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense();
+}
+
+std::span<std::byte> BytesOf(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+BufferView ByteBuffer(std::span<std::byte> bytes) {
+  return {bytes.data(), static_cast<int64_t>(bytes.size()), DType::kUint8};
+}
+
+// Rows of one tensor after another.
+at::Tensor RowsLike(const at::Tensor& tensor, int rows) {
+  return at::empty({rows, tensor.numel()}, tensor.options());
+}
+
+void CopyFromRow(at::Tensor& tensor, const at::Tensor& rows, int row) {
+  tensor.copy_(rows[row].view(tensor.sizes()));
+}
+
+void CopyToRow(at::Tensor& rows, int row, const at::Tensor& tensor) {
+  rows[row].copy_(tensor.reshape({tensor.numel()}));
+}
+
+// A sparse tensor counts as a large one.
+int64_t BytesOfAll(const Tensors& tensors) {
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    bytes += tensor.layout() == at::kStrided
+                 ? static_cast<int64_t>(tensor.nbytes())
+                 : kMaxSmallBytes + 1;
+  }
+  return bytes;
+}
+
+// Parts of a tensor along its first dimension: equal, or as `splits` says.
+RankGroup::Parts SplitRows(const at::Tensor& tensor,
+                           const std::vector<int64_t>& splits, int size,
+                           const char* what) {
+  const int64_t length = tensor.dim() == 0 ? 0 : tensor.size(0);
+  std::vector<int64_t> counts = splits;
+  if (counts.empty()) {
+    TORCH_CHECK(length % size == 0, "the ", what, " of alltoall has ", length,
+                " rows, which ", size, " ranks cannot share equally");
+    counts.assign(static_cast<size_t>(size), length / size);
+  }
+  int64_t sum = 0;
+  for (const int64_t count : counts) sum += count;
+  TORCH_CHECK(counts.size() == static_cast<size_t>(size) && sum == length,
+              "the ", what, " splits of alltoall must be one for each of ",
+              size, " ranks and add up to its ", length, " rows");
+  const std::span<std::byte> bytes = BytesOf(tensor);
+  const size_t row_bytes =
+      length == 0 ? 0 : bytes.size() / static_cast<size_t>(length);
+  RankGroup::Parts parts;
+  size_t begin = 0;
+  for (const int64_t count : counts) {
+    const size_t part = static_cast<size_t>(count) * row_bytes;
+    parts.emplace_back(bytes.subspan(begin, part));
+    begin += part;
+  }
+  return parts;
+}
+
+// Work of the queue.
+class QueuedWork final : public c10d::Work {
+ public:
+  QueuedWork(int rank, c10d::OpType op, const char* title, Tensors results)
+      : Work(rank, op, title), results_(std::move(results)) {}
+
+  void Queue(OperationQueue& queue, std::function<absl::Status()> body,
+             bool is_small, const c10::intrusive_ptr<QueuedWork>& self) {
+    queue_ = &queue;
+    ticket_ = queue.Add(
+        [self, body = std::move(body)] { self->Finish(Guarded(body)); },
+        is_small);
+  }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool has_limit = timeout > std::chrono::milliseconds::zero();
+    const MonotonicTime deadline =
+        has_limit ? Clock::Real().Now() + FromChrono(timeout)
+                  : MonotonicTime::InfiniteFuture();
+    if (!queue_->Wait(ticket_, deadline)) {
+      throw std::runtime_error("ringmaster: the operation is not over after " +
+                               std::to_string(timeout.count()) + " ms");
+    }
+    const std::exception_ptr error = exception();
+    if (error != nullptr) std::rethrow_exception(error);
+    return true;
+  }
+
+  Tensors result() override { return results_; }
+
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    std::unique_lock<std::mutex> lock(future_mutex_);
+    if (future_ == nullptr) {
+      future_ = c10::make_intrusive<c10::ivalue::Future>(
+          c10::ListType::create(c10::TensorType::get()));
+      if (isCompleted()) Complete(*future_);
+    }
+    return future_;
+  }
+
+ private:
+  static absl::Status Guarded(const std::function<absl::Status()>& body) {
+    try {
+      at::NoGradGuard no_gradients;
+      return body();
+    } catch (const std::exception& error) {
+      return absl::InternalError(error.what());
+    }
+  }
+
+  void Finish(const absl::Status& status) {
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    {
+      std::unique_lock<std::mutex> lock(future_mutex_);
+      finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
+      future = future_;
+    }
+    // Its callbacks may wait for other operations.
+    if (future != nullptr) Complete(*future);
+  }
+
+  void Complete(c10::ivalue::Future& future) {
+    if (const std::exception_ptr error = exception(); error != nullptr) {
+      future.setError(error);
+    } else {
+      future.markCompleted(c10::IValue(results_));
+    }
+  }
+
+  const Tensors results_;
+  OperationQueue* queue_ = nullptr;
+  OperationQueue::Ticket ticket_ = 0;
+  std::mutex future_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// Work of a single message.
+class MessageWork final : public c10d::Work {
+ public:
+  // `tensor` is what travels: `target`, or a packed copy of it.
+  MessageWork(int rank, c10d::OpType op, PointToPoint& messages,
+              std::shared_ptr<Transfer> transfer, at::Tensor tensor,
+              at::Tensor target, absl::Duration timeout)
+      : Work(rank, op),
+        messages_(messages),
+        transfer_(std::move(transfer)),
+        tensor_(std::move(tensor)),
+        target_(std::move(target)),
+        deadline_(Clock::Real().Now() + timeout) {}
+
+  bool isCompleted() override { return messages_.IsOver(*transfer_); }
+  int sourceRank() const override { return messages_.SourceOf(*transfer_); }
+  Tensors result() override { return {target_}; }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool has_limit = timeout > std::chrono::milliseconds::zero();
+    const absl::Status status = messages_.Wait(
+        *transfer_,
+        has_limit ? Clock::Real().Now() + FromChrono(timeout) : deadline_);
+    if (!status.ok()) {
+      const std::exception_ptr error = std::make_exception_ptr(ErrorOf(status));
+      finish(error);
+      std::rethrow_exception(error);
+    }
+    if (!target_.is_same(tensor_)) {
+      at::NoGradGuard no_gradients;
+      target_.copy_(tensor_);
+    }
+    finish();
+    return true;
+  }
+
+ private:
+  PointToPoint& messages_;
+  const std::shared_ptr<Transfer> transfer_;
+  const at::Tensor tensor_;
+  at::Tensor target_;
+  const MonotonicTime deadline_;
+};
+
+MessageKey KeyOf(int tag) {
+  return {MessageKey::Kind::kUser, static_cast<uint32_t>(tag)};
+}
+
+}  // namespace
+
+ProcessGroupRingmaster::ProcessGroupRingmaster(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+    std::chrono::milliseconds timeout)
+    : ProcessGroup(rank, size), process_(getpid()), timeout_(timeout) {
+  TORCH_CHECK(size >= 1 && rank >= 0 && rank < size, "rank ", rank,
+              " in a process group of ", size);
+  TorchStore group_store(*store);
+  absl::StatusOr<std::unique_ptr<RankGroup>> group =
+      RankGroup::Connect(group_store, OptionsOf(rank, size, timeout));
+  if (!group.ok()) throw ErrorOf(group.status());
+  group_ = *std::move(group);
+  queue_ = std::make_unique<OperationQueue>(Clock::Real());
+  init();
+}
+
+ProcessGroupRingmaster::~ProcessGroupRingmaster() {
+  if (getpid() != process_) {
+    (void)group_.release();
+    (void)queue_.release();
+    return;
+  }
+  // What is queued may have to take the interpreter's lock, to free a tensor.
+  std::optional<pybind11::gil_scoped_release> unlocked;
+  if (PyGILState_Check() != 0) unlocked.emplace();
+  group_->Abort("the process group was destroyed");
+  queue_.reset();
+}
+
+PointToPoint& ProcessGroupRingmaster::Messages() const {
+  PointToPoint* const messages = group_->messages();
+  TORCH_CHECK(messages != nullptr, "send and recv are for groups of at most ",
+              RankGroup::kMaxRanksWithMessages, " ranks, not ", size_);
+  return *messages;
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
+    c10d::OpType op, const char* title, Tensors results,
+    std::chrono::milliseconds timeout, Body body) {
+  ++started_;
+  const bool is_small = BytesOfAll(results) <= kMaxSmallBytes;
+  const absl::Duration limit = FromChrono(
+      timeout > std::chrono::milliseconds::zero() ? timeout : timeout_);
+  auto work =
+      c10::make_intrusive<QueuedWork>(rank_, op, title, std::move(results));
+  work->Queue(
+      *queue_, [body = std::move(body), limit] { return body(limit); },
+      is_small, work);
+  return work;
+}
+
+absl::Status ProcessGroupRingmaster::AllGatherRows(at::Tensor& all,
+                                                   absl::Duration timeout) {
+  return group_->RunCollective(AllGather(ByteBuffer(BytesOf(all))), timeout);
+}
+
+absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
+                                               c10d::ReduceOp op,
+                                               absl::Duration timeout) {
+  if (!IsPacked(tensor)) {
+    at::Tensor packed = tensor.contiguous();
+    RETURN_IF_ERROR(AllReduce(packed, op, timeout));
+    tensor.copy_(packed);
+    return absl::OkStatus();
+  }
+  const std::optional<DType> dtype = DTypeOf(tensor);
+  const std::optional<Reduction> reduction = ReductionOf(op, tensor);
+  if (dtype.has_value() && reduction.has_value()) {
+    CollectiveRequest request =
+        AllReduceSum({tensor.data_ptr(), tensor.numel(), *dtype});
+    request.reduction = *reduction;
+    return group_->RunCollective(request, timeout);
+  }
+  at::Tensor all = RowsLike(tensor, size_);
+  CopyToRow(all, rank_, tensor);
+  RETURN_IF_ERROR(AllGatherRows(all, timeout));
+  at::Tensor combined = all[0];
+  for (int row = 1; row < size_; ++row)
+    combined = Combine(combined, all[row], op);
+  tensor.copy_(combined.view(tensor.sizes()));
+  return absl::OkStatus();
+}
+
+absl::Status ProcessGroupRingmaster::AllReduceSparse(at::Tensor& tensor,
+                                                     absl::Duration timeout) {
+  const at::Tensor own = tensor.coalesce();
+  const at::Tensor indices = own.indices();  // dimensions x count
+  const at::Tensor values = own.values();    // count x ...
+  at::Tensor counts = at::empty({size_, 1}, indices.options());
+  counts[rank_].fill_(values.size(0));
+  RETURN_IF_ERROR(AllGatherRows(counts, timeout));
+  const auto most = counts.max().item<int64_t>();
+  // The parts of all ranks are padded to the largest. Indices are transposed, so
+  // that both have a row for each value.
+  const auto gather =
+      [&](const at::Tensor& rows) -> absl::StatusOr<at::Tensor> {
+    std::vector<int64_t> shape = rows.sizes().vec();
+    shape[0] = most;
+    shape.insert(shape.begin(), size_);
+    at::Tensor all = at::zeros(shape, rows.options());
+    all[rank_].narrow(0, 0, rows.size(0)).copy_(rows);
+    RETURN_IF_ERROR(AllGatherRows(all, timeout));
+    Tensors parts;
+    for (int rank = 0; rank < size_; ++rank) {
+      parts.push_back(all[rank].narrow(0, 0, counts[rank].item<int64_t>()));
+    }
+    return at::cat(parts);
+  };
+  ASSIGN_OR_RETURN(const at::Tensor all_indices, gather(indices.t()));
+  ASSIGN_OR_RETURN(const at::Tensor all_values, gather(values));
+  tensor.copy_(at::sparse_coo_tensor(all_indices.t(), all_values,
+                                     tensor.sizes(), tensor.options())
+                   .coalesce());
+  return absl::OkStatus();
+}
+
+absl::Status ProcessGroupRingmaster::ReduceScatterRows(at::Tensor& rows,
+                                                       at::Tensor& output,
+                                                       c10d::ReduceOp op,
+                                                       absl::Duration timeout) {
+  const std::optional<DType> dtype = DTypeOf(rows);
+  const std::optional<Reduction> reduction = ReductionOf(op, rows);
+  if (dtype.has_value() && reduction.has_value()) {
+    CollectiveRequest request =
+        ReduceScatterSum({rows.data_ptr(), rows.numel(), *dtype});
+    request.reduction = *reduction;
+    RETURN_IF_ERROR(group_->RunCollective(request, timeout));
+  } else {
+    RETURN_IF_ERROR(AllReduce(rows, op, timeout));
+  }
+  CopyFromRow(output, rows, rank_);
+  return absl::OkStatus();
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
+    Tensors& tensors, const c10d::BroadcastOptions& options) {
+  at::Tensor tensor = Single(tensors);
+  const int root = static_cast<int>(options.rootRank);
+  return Start(c10d::OpType::BROADCAST, "ringmaster:broadcast", {tensor},
+               options.timeout,
+               [this, tensor, root](absl::Duration timeout) mutable {
+                 const bool is_packed = IsPacked(tensor);
+                 at::Tensor packed = is_packed ? tensor : tensor.contiguous();
+                 RETURN_IF_ERROR(group_->RunCollective(
+                     Broadcast(ByteBuffer(BytesOf(packed)), root), timeout));
+                 if (!is_packed) tensor.copy_(packed);
+                 return absl::OkStatus();
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce(
+    Tensors& tensors, const c10d::AllreduceOptions& options) {
+  if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) {
+    CheckDevice(tensors[0]);
+    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM,
+                "sparse tensors can only be summed");
+    return Start(c10d::OpType::ALLREDUCE, "ringmaster:all_reduce_sparse",
+                 {tensors[0]}, options.timeout,
+                 [this, tensor = tensors[0]](absl::Duration timeout) mutable {
+                   return AllReduceSparse(tensor, timeout);
+                 });
+  }
+  at::Tensor tensor = Single(tensors);
+  return Start(
+      c10d::OpType::ALLREDUCE, "ringmaster:all_reduce", {tensor},
+      options.timeout,
+      [this, tensor, op = options.reduceOp](absl::Duration timeout) mutable {
+        return AllReduce(tensor, op, timeout);
+      });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  TORCH_CHECK(!tensors.empty(), "all_reduce_coalesced of no tensors");
+  for (const at::Tensor& tensor : tensors) {
+    CheckTensor(tensor);
+    TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(),
+                "the tensors of all_reduce_coalesced must have one dtype");
+  }
+  return Start(
+      c10d::OpType::ALLREDUCE_COALESCED, "ringmaster:all_reduce_coalesced",
+      tensors, options.timeout,
+      [this, tensors, op = options.reduceOp](absl::Duration timeout) mutable {
+        Tensors flat;
+        for (const at::Tensor& tensor : tensors)
+          flat.push_back(tensor.reshape({tensor.numel()}));
+        at::Tensor all = at::cat(flat);
+        RETURN_IF_ERROR(AllReduce(all, op, timeout));
+        int64_t begin = 0;
+        for (at::Tensor& tensor : tensors) {
+          tensor.copy_(
+              all.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+          begin += tensor.numel();
+        }
+        return absl::OkStatus();
+      });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce(
+    Tensors& tensors, const c10d::ReduceOptions& options) {
+  at::Tensor tensor = Single(tensors);
+  const bool is_root = options.rootRank == rank_;
+  return Start(c10d::OpType::REDUCE, "ringmaster:reduce", {tensor},
+               options.timeout,
+               [this, tensor, is_root,
+                op = options.reduceOp](absl::Duration timeout) mutable {
+                 // The others keep what they have.
+                 at::Tensor into = is_root ? tensor : tensor.clone();
+                 return AllReduce(into, op, timeout);
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
+    std::vector<Tensors>& outputs, Tensors& inputs,
+    const c10d::AllgatherOptions& options) {
+  const at::Tensor input = Single(inputs);
+  TORCH_CHECK(outputs.size() == 1, "one list of tensors is expected, not ",
+              outputs.size());
+  CheckLike(outputs[0], input, size_);
+  return Start(
+      c10d::OpType::ALLGATHER, "ringmaster:all_gather", outputs[0],
+      options.timeout,
+      [this, tensors = outputs[0], input](absl::Duration timeout) mutable {
+        at::Tensor all = RowsLike(input, size_);
+        CopyToRow(all, rank_, input);
+        RETURN_IF_ERROR(AllGatherRows(all, timeout));
+        for (int row = 0; row < size_; ++row)
+          CopyFromRow(tensors[static_cast<size_t>(row)], all, row);
+        return absl::OkStatus();
+      });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_allgather_base(
+    at::Tensor& output, at::Tensor& input,
+    const c10d::AllgatherOptions& options) {
+  CheckTensor(output);
+  CheckTensor(input);
+  TORCH_CHECK(output.scalar_type() == input.scalar_type() &&
+                  output.numel() == input.numel() * size_,
+              "the output of all_gather must be ", size_,
+              " times as large as its input, and of its dtype");
+  return Start(c10d::OpType::_ALLGATHER_BASE, "ringmaster:all_gather_base",
+               {output}, options.timeout,
+               [this, output, input](absl::Duration timeout) mutable {
+                 at::Tensor all = output.is_contiguous()
+                                      ? output.view({size_, input.numel()})
+                                      : RowsLike(input, size_);
+                 CopyToRow(all, rank_, input);
+                 RETURN_IF_ERROR(AllGatherRows(all, timeout));
+                 if (!output.is_contiguous())
+                   output.copy_(all.view(output.sizes()));
+                 return absl::OkStatus();
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
+    std::vector<Tensors>& outputs, Tensors& inputs,
+    const c10d::AllgatherOptions& options) {
+  TORCH_CHECK(outputs.size() == static_cast<size_t>(size_),
+              "one list of tensors for each of ", size_,
+              " ranks is expected, not ", outputs.size());
+  Tensors results;
+  for (const Tensors& of_rank : outputs) {
+    TORCH_CHECK(of_rank.size() == inputs.size(),
+                "each rank's list must have as many tensors as the input");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      CheckTensor(inputs[i]);
+      CheckLike({of_rank[i]}, inputs[i], 1);
+    }
+    results.insert(results.end(), of_rank.begin(), of_rank.end());
+  }
+  return Start(c10d::OpType::ALLGATHER_COALESCED,
+               "ringmaster:all_gather_coalesced", results, options.timeout,
+               [this, outputs, inputs](absl::Duration timeout) mutable {
+                 for (size_t i = 0; i < inputs.size(); ++i) {
+                   at::Tensor all = RowsLike(inputs[i], size_);
+                   CopyToRow(all, rank_, inputs[i]);
+                   RETURN_IF_ERROR(AllGatherRows(all, timeout));
+                   for (int row = 0; row < size_; ++row) {
+                     CopyFromRow(outputs[static_cast<size_t>(row)][i], all,
+                                 row);
+                   }
+                 }
+                 return absl::OkStatus();
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
+    std::vector<Tensors>& outputs, Tensors& inputs,
+    const c10d::GatherOptions& options) {
+  const at::Tensor input = Single(inputs);
+  const int root = static_cast<int>(options.rootRank);
+  Tensors tensors;
+  if (rank_ == root) {
+    TORCH_CHECK(outputs.size() == 1, "one list of tensors is expected, not ",
+                outputs.size());
+    tensors = outputs[0];
+    CheckLike(tensors, input, size_);
+  } else {
+    TORCH_CHECK(outputs.empty(), "only the root of gather has outputs");
+  }
+  return Start(c10d::OpType::GATHER, "ringmaster:gather", tensors,
+               options.timeout,
+               [this, tensors, input, root](absl::Duration timeout) mutable {
+                 const at::Tensor packed = input.contiguous();
+                 RankGroup::Parts to(static_cast<size_t>(size_));
+                 RankGroup::Parts from(static_cast<size_t>(size_));
+                 to[static_cast<size_t>(root)] = BytesOf(packed);
+                 at::Tensor all;
+                 if (rank_ == root) {
+                   all = RowsLike(input, size_);
+                   for (int row = 0; row < size_; ++row)
+                     from[static_cast<size_t>(row)] = BytesOf(all[row]);
+                 }
+                 RETURN_IF_ERROR(group_->Exchange(to, from, timeout));
+                 for (size_t row = 0; row < tensors.size(); ++row)
+                   CopyFromRow(tensors[row], all, static_cast<int>(row));
+                 return absl::OkStatus();
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
+    Tensors& outputs, std::vector<Tensors>& inputs,
+    const c10d::ScatterOptions& options) {
+  at::Tensor output = Single(outputs);
+  const int root = static_cast<int>(options.rootRank);
+  Tensors tensors;
+  if (rank_ == root) {
+    TORCH_CHECK(inputs.size() == 1, "one list of tensors is expected, not ",
+                inputs.size());
+    tensors = inputs[0];
+    CheckLike(tensors, output, size_);
+  } else {
+    TORCH_CHECK(inputs.empty(), "only the root of scatter has inputs");
+  }
+  return Start(c10d::OpType::SCATTER, "ringmaster:scatter", {output},
+               options.timeout,
+               [this, tensors, output, root](absl::Duration timeout) mutable {
+                 RankGroup::Parts to(static_cast<size_t>(size_));
+                 RankGroup::Parts from(static_cast<size_t>(size_));
+                 Tensors packed;
+                 for (size_t row = 0; row < tensors.size(); ++row) {
+                   packed.push_back(tensors[row].contiguous());
+                   to[row] = BytesOf(packed.back());
+                 }
+                 at::Tensor into =
+                     output.is_contiguous()
+                         ? output
+                         : at::empty_like(output, at::MemoryFormat::Contiguous);
+                 from[static_cast<size_t>(root)] = BytesOf(into);
+                 RETURN_IF_ERROR(group_->Exchange(to, from, timeout));
+                 if (!into.is_same(output)) output.copy_(into);
+                 return absl::OkStatus();
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce_scatter(
+    Tensors& outputs, std::vector<Tensors>& inputs,
+    const c10d::ReduceScatterOptions& options) {
+  at::Tensor output = Single(outputs);
+  TORCH_CHECK(inputs.size() == 1, "one list of tensors is expected, not ",
+              inputs.size());
+  CheckLike(inputs[0], output, size_);
+  return Start(c10d::OpType::REDUCE_SCATTER, "ringmaster:reduce_scatter",
+               {output}, options.timeout,
+               [this, tensors = inputs[0], output,
+                op = options.reduceOp](absl::Duration timeout) mutable {
+                 at::Tensor rows = RowsLike(output, size_);
+                 for (int row = 0; row < size_; ++row)
+                   CopyToRow(rows, row, tensors[static_cast<size_t>(row)]);
+                 return ReduceScatterRows(rows, output, op, timeout);
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input,
+    const c10d::ReduceScatterOptions& options) {
+  CheckTensor(output);
+  CheckTensor(input);
+  TORCH_CHECK(output.scalar_type() == input.scalar_type() &&
+                  input.numel() == output.numel() * size_,
+              "the input of reduce_scatter must be ", size_,
+              " times as large as its output, and of its dtype");
+  return Start(c10d::OpType::_REDUCE_SCATTER_BASE,
+               "ringmaster:reduce_scatter_base", {output}, options.timeout,
+               [this, output, input,
+                op = options.reduceOp](absl::Duration timeout) mutable {
+                 at::Tensor rows = RowsLike(output, size_);
+                 rows.copy_(input.reshape({size_, output.numel()}));
+                 return ReduceScatterRows(rows, output, op, timeout);
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
+    at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+    std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
+  CheckTensor(output);
+  CheckTensor(input);
+  TORCH_CHECK(output.is_contiguous() && input.is_contiguous(),
+              "all_to_all_single takes contiguous tensors");
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(),
+              "input and output of all_to_all must have one dtype");
+  RankGroup::Parts to = SplitRows(input, input_splits, size_, "input");
+  RankGroup::Parts from = SplitRows(output, output_splits, size_, "output");
+  return Start(c10d::OpType::ALLTOALL_BASE, "ringmaster:all_to_all", {output},
+               options.timeout,
+               [this, output, input, to, from](absl::Duration timeout) {
+                 return group_->Exchange(to, from, timeout);
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
+    Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  const auto size = static_cast<size_t>(size_);
+  TORCH_CHECK(outputs.size() == size && inputs.size() == size,
+              "all_to_all takes lists of ", size,
+              " tensors, one for each rank");
+  for (size_t i = 0; i < size; ++i) {
+    CheckTensor(outputs[i]);
+    CheckTensor(inputs[i]);
+    TORCH_CHECK(outputs[i].is_contiguous(),
+                "the outputs of all_to_all must be contiguous");
+  }
+  return Start(c10d::OpType::ALLTOALL, "ringmaster:all_to_all", outputs,
+               options.timeout,
+               [this, outputs, inputs, size](absl::Duration timeout) {
+                 RankGroup::Parts to(size);
+                 RankGroup::Parts from(size);
+                 Tensors packed;
+                 for (size_t i = 0; i < size; ++i) {
+                   packed.push_back(inputs[i].contiguous());
+                   to[i] = BytesOf(packed.back());
+                   from[i] = BytesOf(outputs[i]);
+                 }
+                 return group_->Exchange(to, from, timeout);
+               });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
+    const c10d::BarrierOptions& options) {
+  return Start(c10d::OpType::BARRIER, "ringmaster:barrier", {}, options.timeout,
+               [this](absl::Duration timeout) {
+                 return group_->RunCollective(Barrier(), timeout);
+               });
+}
+
+void ProcessGroupRingmaster::monitoredBarrier(
+    const c10d::BarrierOptions& options, bool waits_for_all) {
+  Start(c10d::OpType::BARRIER, "ringmaster:monitored_barrier", {},
+        options.timeout,
+        [this, waits_for_all](absl::Duration timeout) {
+          return group_->MonitoredBarrier(timeout, waits_for_all);
+        })
+      ->wait();
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::send(Tensors& tensors,
+                                                            int to, int tag) {
+  const at::Tensor tensor = Single(tensors);
+  const at::Tensor packed = tensor.contiguous();
+  PointToPoint& messages = Messages();
+  // A copy needs no copying back.
+  return c10::make_intrusive<MessageWork>(
+      rank_, c10d::OpType::SEND, messages,
+      messages.Send(to, KeyOf(tag), BytesOf(packed)), packed, packed,
+      FromChrono(timeout_));
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recv(Tensors& tensors,
+                                                            int from, int tag) {
+  const at::Tensor tensor = Single(tensors);
+  const at::Tensor packed =
+      tensor.is_contiguous()
+          ? tensor
+          : at::empty_like(tensor, at::MemoryFormat::Contiguous);
+  PointToPoint& messages = Messages();
+  const bool is_any = from == PointToPoint::kAnyRank;
+  return c10::make_intrusive<MessageWork>(
+      rank_, is_any ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
+      messages, messages.Receive(from, KeyOf(tag), BytesOf(packed)), packed,
+      tensor, FromChrono(timeout_));
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recvAnysource(
+    Tensors& tensors, int tag) {
+  return recv(tensors, PointToPoint::kAnyRank, tag);
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,121 @@
+// ProcessGroupRingmaster is the back end `ringmaster` of torch.distributed: a
+// c10d::ProcessGroup for tensors in host memory, over Ringmaster's connections.
+//
+// It has every collective that gloo has, all-reduce of sparse tensors included,
+// and reduce_scatter and all_to_all beside them. Operations run in the order in which they were started, one at a time;
+// messages (send, recv) beside them.
+// Sums, averages, minima and maxima of float, double, half, bfloat16, int and long are
+// reduced as they travel. Other dtypes and operations go by an all-gather, so
+// they move and keep n times the bytes.
+// A failed or timed-out collective fails all later ones of the group, and its
+// message names the rank that was waited for.
+// Thread-safety: as of PyTorch's: one thread starts operations.
+#ifndef RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_
+#define RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "worker/torch/operation_queue.h"
+#include "worker/torch/rank_group.h"
+
+namespace ringmaster {
+
+class ProcessGroupRingmaster final : public c10d::ProcessGroup {
+ public:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+
+  // Meets the other ranks in `store`. `timeout` is also that of operations that
+  // have none of their own. Throws std::runtime_error that names who is missing.
+  ProcessGroupRingmaster(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                         int size, std::chrono::milliseconds timeout);
+  ~ProcessGroupRingmaster() override;
+
+  const std::string getBackendName() const override { return "ringmaster"; }
+
+  WorkPtr broadcast(Tensors& tensors,
+                    const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors,
+                    const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(
+      Tensors& tensors,
+      const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(
+      at::Tensor& output, at::Tensor& input,
+      const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options,
+                        bool waits_for_all) override;
+
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  void setSequenceNumberForGroup() override {}
+  // How many collectives this rank has started.
+  uint64_t getSequenceNumberForGroup() override { return started_; }
+
+ private:
+  // What an operation does, on the queue. May throw.
+  using Body = std::function<absl::Status(absl::Duration timeout)>;
+
+  // Starts a collective; `results` are what its future holds.
+  WorkPtr Start(c10d::OpType op, const char* title, Tensors results,
+                std::chrono::milliseconds timeout, Body body);
+
+  [[nodiscard]] absl::Status AllReduce(at::Tensor& tensor, c10d::ReduceOp op,
+                                       absl::Duration timeout);
+  // The sum of sparse tensors, each with its own indices.
+  [[nodiscard]] absl::Status AllReduceSparse(at::Tensor& tensor,
+                                             absl::Duration timeout);
+  // `all` has a row for each rank; this rank's is complete.
+  [[nodiscard]] absl::Status AllGatherRows(at::Tensor& all,
+                                           absl::Duration timeout);
+  // Row r of the sum of `rows` becomes `output` at rank r; `rows` is scratch.
+  [[nodiscard]] absl::Status ReduceScatterRows(at::Tensor& rows,
+                                               at::Tensor& output,
+                                               c10d::ReduceOp op,
+                                               absl::Duration timeout);
+
+  [[nodiscard]] PointToPoint& Messages() const;
+
+  const pid_t process_;  // children that were forked do not have its threads
+  const std::chrono::milliseconds timeout_;
+  uint64_t started_ = 0;
+  std::unique_ptr<RankGroup> group_;
+  std::unique_ptr<OperationQueue> queue_;  // uses group_
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_

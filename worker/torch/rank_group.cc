@@ -1,0 +1,206 @@
+#include "worker/torch/rank_group.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/plan/topology.h"
+#include "common/status/status_macros.h"
+#include "common/transport/establish.h"
+#include "worker/collective/connect_mesh.h"
+#include "worker/torch/rendezvous.h"
+
+namespace ringmaster {
+namespace {
+
+// Each group has an id and a secret of its own, and is one generation.
+constexpr int64_t kGeneration = 1;
+
+Topology TopologyOf(const GroupMembers& members) {
+  std::vector<std::string> hosts;
+  std::vector<int> host_of_rank;
+  for (const GroupMember& member : members.members) {
+    const auto host = std::find(hosts.begin(), hosts.end(), member.host_key);
+    host_of_rank.push_back(static_cast<int>(host - hosts.begin()));
+    if (host == hosts.end()) hosts.push_back(member.host_key);
+  }
+  return Topology(std::move(host_of_rank));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectCollectives(
+    const Listener& listener, const GroupMembers& members,
+    const RankGroupOptions& options, MonotonicTime deadline) {
+  MeshConfig mesh;
+  mesh.job_id = members.id;
+  mesh.generation = kGeneration;
+  mesh.rank = options.rank;
+  mesh.topology = TopologyOf(members);
+  for (size_t rank = 0; rank < members.members.size(); ++rank) {
+    mesh.peers.push_back(
+        {static_cast<int>(rank), members.members[rank].address});
+  }
+  mesh.secret = members.secret;
+  mesh.deadline = deadline;
+  mesh.clock = options.clock;
+  return ConnectMesh(listener, mesh, /*cancel=*/nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
+    const Listener& listener, const GroupMembers& members,
+    const RankGroupOptions& options, MonotonicTime deadline) {
+  EstablishConfig config;
+  config.job_id = members.id;
+  config.generation = kGeneration;
+  config.rank = options.rank;
+  config.secret = members.secret;
+  config.deadline = deadline;
+  config.clock = options.clock;
+  std::vector<PeerLink> connect_to;
+  std::vector<PeerLink> accept_from;
+  for (int peer = 0; peer < options.world_size; ++peer) {
+    const PeerLink link = {
+        peer, LinkRole::kMessages,
+        members.members[static_cast<size_t>(peer)].message_address};
+    if (peer < options.rank) connect_to.push_back(link);
+    if (peer > options.rank) accept_from.push_back(link);
+  }
+  ASSIGN_OR_RETURN(EstablishedLinks established,
+                   EstablishLinks(listener, config, connect_to, accept_from));
+  std::vector<std::unique_ptr<Link>> links;
+  for (EstablishedLink& lower : established.connected)
+    links.push_back(std::move(lower.link));
+  links.push_back(nullptr);
+  for (EstablishedLink& higher : established.accepted)
+    links.push_back(std::move(higher.link));
+  return std::make_unique<PointToPoint>(options.rank, std::move(links),
+                                        *options.clock);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
+    GroupStore& store, const RankGroupOptions& options) {
+  const std::string any_port = absl::StrCat(options.address, ":0");
+  ASSIGN_OR_RETURN(const Listener listener, Listener::Listen(any_port));
+  // One of its own: a rank may still await collectives' connections when another
+  // makes those for messages.
+  ASSIGN_OR_RETURN(const Listener message_listener, Listener::Listen(any_port));
+  ASSIGN_OR_RETURN(const GroupMembers members,
+                   MeetMembers(store, options.rank, options.world_size,
+                               {options.host_key, listener.address().ToString(),
+                                message_listener.address().ToString()},
+                               options.connect_timeout));
+  const MonotonicTime deadline = options.clock->Now() + options.connect_timeout;
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                   ConnectCollectives(listener, members, options, deadline));
+  std::unique_ptr<PointToPoint> messages;
+  if (options.world_size <= kMaxRanksWithMessages) {
+    ASSIGN_OR_RETURN(messages, ConnectMessages(message_listener, members,
+                                               options, deadline));
+  }
+  return std::unique_ptr<RankGroup>(new RankGroup(
+      std::move(communicator), std::move(messages), *options.clock));
+}
+
+RankGroup::RankGroup(std::unique_ptr<Communicator> communicator,
+                     std::unique_ptr<PointToPoint> messages, Clock& clock)
+    : clock_(clock),
+      communicator_(std::move(communicator)),
+      messages_(std::move(messages)) {}
+
+RankGroup::~RankGroup() = default;
+
+absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
+                                      absl::Duration timeout) {
+  return communicator_->Run(request, clock_.Now() + timeout);
+}
+
+absl::Status RankGroup::CheckMessages() const {
+  if (messages_ != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "messages between single ranks, which this needs, are for groups of at "
+      "most ",
+      kMaxRanksWithMessages, " ranks, not ", world_size()));
+}
+
+absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
+                                 absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckMessages());
+  const MonotonicTime deadline = clock_.Now() + timeout;
+  const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
+  const auto own = static_cast<size_t>(rank());
+  std::vector<std::shared_ptr<Transfer>> transfers;
+  for (size_t peer = 0; peer < from.size(); ++peer) {
+    if (peer == own || !from[peer].has_value()) continue;
+    transfers.push_back(
+        messages_->Receive(static_cast<int>(peer), key, *from[peer]));
+  }
+  // Each begins with the next rank, so that not all send to the first at once.
+  for (size_t distance = 1; distance < to.size(); ++distance) {
+    const size_t peer = (own + distance) % to.size();
+    if (!to[peer].has_value()) continue;
+    transfers.push_back(
+        messages_->Send(static_cast<int>(peer), key, *to[peer]));
+  }
+  absl::Status status;
+  if (to[own].has_value() && from[own].has_value()) {
+    if (to[own]->size() == from[own]->size()) {
+      std::copy(to[own]->begin(), to[own]->end(), from[own]->begin());
+    } else {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("rank ", own, " gives itself ", to[own]->size(),
+                       " bytes and expects ", from[own]->size()));
+    }
+  }
+  // All of them, since none may touch a buffer afterwards.
+  for (const auto& transfer : transfers) {
+    status.Update(
+        messages_->Wait(*transfer, status.ok() ? deadline : clock_.Now()));
+  }
+  return status;
+}
+
+absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
+                                         bool names_all) {
+  RETURN_IF_ERROR(CheckMessages());
+  const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
+  std::array<std::byte, 1> word = {};
+  if (rank() != 0) {
+    RETURN_IF_ERROR(messages_->Wait(*messages_->Send(0, key, word),
+                                    clock_.Now() + timeout));
+    const absl::Status status = messages_->Wait(
+        *messages_->Receive(0, key, word), clock_.Now() + 2 * timeout);
+    if (!status.ok() || word[0] == std::byte{0}) return status;
+    return absl::DeadlineExceededError(
+        "rank 0 misses other ranks in monitored_barrier: see its error");
+  }
+  const MonotonicTime deadline = clock_.Now() + timeout;
+  std::vector<std::string> missing;
+  for (int peer = 1; peer < world_size(); ++peer) {
+    const absl::Status status =
+        messages_->Wait(*messages_->Receive(peer, key, word), deadline);
+    if (status.ok()) continue;
+    missing.push_back(absl::StrCat(peer));
+    if (!names_all) break;
+  }
+  word[0] = missing.empty() ? std::byte{0} : std::byte{1};
+  std::vector<std::shared_ptr<Transfer>> words;
+  for (int peer = 1; peer < world_size(); ++peer)
+    words.push_back(messages_->Send(peer, key, word));
+  for (const auto& sent : words) {
+    (void)messages_->Wait(*sent, std::max(deadline, clock_.Now()));
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("monitored_barrier: rank ", absl::StrJoin(missing, ", "),
+                   " did not come within ", absl::FormatDuration(timeout)));
+}
+
+void RankGroup::Abort(std::string_view why) {
+  communicator_->Abort(why);
+  if (messages_ != nullptr) messages_->Abort(why);
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,175 @@
+#include "worker/torch/rank_group.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/sync/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/torch/rendezvous.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MemoryStore final : public GroupStore {
+ public:
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    MutexLock lock(mutex_);
+    values_[key] = value;
+    changed_.NotifyAll();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& key,
+                                  absl::Duration limit) override {
+    const MonotonicTime deadline = Clock::Real().Now() + limit;
+    MutexLock lock(mutex_);
+    while (!values_.contains(key)) {
+      if (!changed_.WaitUntil(mutex_, Clock::Real(), deadline))
+        return absl::DeadlineExceededError("not there");
+    }
+    return values_[key];
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, std::string> values_ GUARDED_BY(mutex_);
+};
+
+using Body = std::function<void(RankGroup& group)>;
+
+// Runs `body` on every rank of a group; `hosts` by rank.
+void OnRanks(const std::vector<std::string>& hosts, const Body& body) {
+  MemoryStore store;
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      RankGroupOptions options;
+      options.rank = static_cast<int>(rank);
+      options.world_size = static_cast<int>(hosts.size());
+      options.connect_timeout = absl::Seconds(30);
+      options.host_key = hosts[rank];
+      options.clock = &Clock::Real();
+      auto group = RankGroup::Connect(store, options);
+      ASSERT_TRUE(group.ok()) << group.status();
+      body(**group);
+      // A rank that leaves would end the others' operations.
+      EXPECT_TRUE((*group)->RunCollective(Barrier(), absl::Seconds(30)).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+TEST(RankGroupTest, RanksOfOneHostAndOfSeveralReduce) {
+  const std::vector<std::vector<std::string>> worlds = {
+      {"a"}, {"a", "a"}, {"a", "b", "a"}, {"a", "a", "b", "b"}};
+  for (const auto& hosts : worlds) {
+    OnRanks(hosts, [&](RankGroup& group) {
+      std::vector<float> values = {1, static_cast<float>(group.rank())};
+      const auto n = static_cast<float>(hosts.size());
+      EXPECT_TRUE(
+          group
+              .RunCollective(
+                  AllReduceSum(BufferView::Of(std::span<float>(values))), kLong)
+              .ok());
+      EXPECT_EQ(values, (std::vector<float>{n, n * (n - 1) / 2}));
+    });
+  }
+}
+
+TEST(RankGroupTest, MovesBytes) {
+  OnRanks({"a", "a", "b"}, [](RankGroup& group) {
+    std::vector<std::byte> bytes(15, std::byte{0});
+    for (size_t i = 0; i < 5; ++i)
+      bytes[static_cast<size_t>(group.rank()) * 5 + i] =
+          static_cast<std::byte>(group.rank() + 1);
+    EXPECT_TRUE(
+        group.RunCollective(AllGather({bytes.data(), 15, DType::kUint8}), kLong)
+            .ok());
+    for (size_t i = 0; i < 15; ++i)
+      EXPECT_EQ(bytes[i], static_cast<std::byte>(i / 5 + 1));
+  });
+}
+
+TEST(RankGroupTest, ExchangesPartsOfEverySize) {
+  OnRanks({"a", "a", "b"}, [](RankGroup& group) {
+    // Rank r has for rank s r + 1 times 1000 bytes of 10 r + s; none for rank 2.
+    const int rank = group.rank();
+    std::vector<std::vector<std::byte>> out(3);
+    std::vector<std::vector<std::byte>> in(3);
+    RankGroup::Parts to(3);
+    RankGroup::Parts from(3);
+    for (int peer = 0; peer < 3; ++peer) {
+      const auto p = static_cast<size_t>(peer);
+      out[p].assign(static_cast<size_t>(rank + 1) * 1000,
+                    static_cast<std::byte>(10 * rank + peer));
+      in[p].resize(static_cast<size_t>(peer + 1) * 1000);
+      if (peer != 2) to[p] = std::span<std::byte>(out[p]);
+      if (rank != 2) from[p] = std::span<std::byte>(in[p]);
+    }
+    for (int turn = 0; turn < 3; ++turn) {
+      ASSERT_TRUE(group.Exchange(to, from, kLong).ok());
+      for (int peer = 0; rank != 2 && peer < 3; ++peer) {
+        EXPECT_EQ(in[static_cast<size_t>(peer)].back(),
+                  static_cast<std::byte>(10 * peer + rank));
+      }
+    }
+  });
+}
+
+TEST(RankGroupTest, AMonitoredBarrierNamesTheMissing) {
+  OnRanks({"a", "a", "a", "a"}, [](RankGroup& group) {
+    EXPECT_TRUE(group.MonitoredBarrier(kLong, /*names_all=*/true).ok());
+    // Ranks 2 and 3 do not come.
+    if (group.rank() >= 2) return;
+    const absl::Status status =
+        group.MonitoredBarrier(absl::Milliseconds(100), /*names_all=*/true);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(
+        status.message(),
+        HasSubstr(group.rank() == 0 ? "rank 2, 3 did not come within 100ms"
+                                    : "rank 0 misses other ranks"));
+  });
+}
+
+TEST(RankGroupTest, ARankThatDoesNotComeIsNamed) {
+  MemoryStore store;
+  const GroupMember self = {"host", "1.2.3.4:5", "1.2.3.4:6"};
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      MeetMembers(store, 2, 4, self, absl::Milliseconds(5)).status()));
+  const absl::Status status =
+      MeetMembers(store, 0, 4, self, absl::Milliseconds(20)).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("of the 4 ranks of the process group "
+                                          "2 did not come within 20ms: rank 1, "
+                                          "3"));
+}
+
+TEST(RankGroupTest, AnotherBackEndIsNoticed) {
+  MemoryStore store;
+  ASSERT_TRUE(
+      store.Set("ringmaster/member/1", "something else entirely, x").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      MeetMembers(store, 0, 2, {"h", "a:1", "a:2"}, kLong).status()));
+}
+
+TEST(AddressTowardsTest, IsThatOfTheWayThere) {
+  EXPECT_EQ(*AddressTowards("127.0.0.1", ""), "127.0.0.1");
+  EXPECT_EQ(*AddressTowards("::1", ""), "[::1]");
+  EXPECT_EQ(*AddressTowards("10.9.8.7", "lo"), "127.0.0.1");
+  EXPECT_FALSE(AddressTowards("127.0.0.1", "no-such-interface").ok());
+  EXPECT_FALSE(AddressTowards("no.such.host.invalid", "").ok());
+}
+
+}  // namespace
+}  // namespace ringmaster

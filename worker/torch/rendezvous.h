@@ -1,0 +1,51 @@
+// MeetMembers: the ranks of a process group learn where the others are.
+//
+// Rank 0 collects what each rank has put into the store, and puts it there as
+// one list with an identity and a secret of the group, so that a group of n
+// ranks costs the store 2n messages a rank at most for rank 0, and two for the
+// others. Whoever may read the store knows the secret, as with any of PyTorch's
+// back ends.
+#ifndef RINGMASTER_WORKER_TORCH_RENDEZVOUS_H_
+#define RINGMASTER_WORKER_TORCH_RENDEZVOUS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/torch/group_store.h"
+
+namespace ringmaster {
+
+struct GroupMember {
+  std::string host_key;         // ThisHostKey
+  std::string address;          // "host:port" of its listener for collectives
+  std::string message_address;  // of the one for messages
+};
+
+struct GroupMembers {
+  std::string id;                    // of this group alone
+  std::string secret;                // random, enough for handshakes
+  std::vector<GroupMember> members;  // by rank
+};
+
+//   DEADLINE_EXCEEDED    names the ranks that have not come within `limit`, or
+//                        rank 0
+//   FAILED_PRECONDITION  the store holds something else
+//   UNAVAILABLE          the store is gone
+[[nodiscard]] absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store,
+                                                       int rank, int world_size,
+                                                       const GroupMember& self,
+                                                       absl::Duration limit);
+
+// Returns the address, as it stands in "host:port", that members on other hosts
+// reach this host at: that of the interface `interface_name`, if it is not empty, else the one that packets
+// to `store_host` leave from, which is loopback if that is.
+//   NOT_FOUND, FAILED_PRECONDITION  of AddressOfInterface
+//   UNAVAILABLE                     no way leads to the store
+[[nodiscard]] absl::StatusOr<std::string> AddressTowards(
+    const std::string& store_host, const std::string& interface_name);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TORCH_RENDEZVOUS_H_

@@ -1,0 +1,84 @@
+"""Python imports this module at its start where its directory is in PYTHONPATH, as it is for commands of `ringctl run`.
+
+If the program imports PyTorch, Ringmaster's back end takes the place of gloo, unless RINGMASTER_TORCH=as_is. A program without
+PyTorch notices nothing, and whatever is missing here, the program gets the gloo that it asked for.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_WATCHED = "torch.distributed.distributed_c10d"
+
+
+def _our_class(module):
+    """The class that makes groups in the place of gloo's; None where gloo does what we do not, or ours cannot be loaded."""
+    # There gloo takes tensors on GPUs; and with DETAIL it is gloo that checks what all ranks do.
+    if module.torch.cuda.is_available() or module.get_debug_level() == module.DebugLevel.DETAIL:
+        return None
+    try:
+        import ringmaster_torch
+    except ImportError as error:
+        print("ringmaster: gloo is left in its place: %s" % error, file=sys.stderr)
+        return None
+    return ringmaster_torch.ProcessGroupRingmaster
+
+
+def _stand_in(module):
+    """Returns a class to be called in the place of gloo's, which loads ours when the first group is made."""
+    gloo = module.ProcessGroupGloo
+
+    class Kind(type):
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, gloo) or type(instance).__name__ == "ProcessGroupRingmaster"
+
+        def __getattr__(cls, name):
+            return getattr(gloo, name)
+
+    class ProcessGroupGloo(metaclass=Kind):
+        def __new__(cls, store, rank, size, timeout=module.default_pg_timeout):
+            return (_our_class(module) or gloo)(store, rank, size, timeout=timeout)
+
+    return ProcessGroupGloo
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads the watched module as its own loader does, and puts the stand-in into it."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        if hasattr(module, "ProcessGroupGloo"):
+            module.ProcessGroupGloo = _stand_in(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != _WATCHED:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def _import_next():
+    """Imports the sitecustomize that Python would have found without this one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    others = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+if os.environ.get("RINGMASTER_TORCH", "") != "as_is":
+    sys.meta_path.insert(0, _Finder())
+_import_next()
