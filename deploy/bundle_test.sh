@@ -28,15 +28,20 @@ bytes=$(stat -L -c %s "$BUNDLE")
 echo "size: $((bytes / 1024)) KiB packed, $(du -sk "$TOP" | cut -f1) KiB unpacked"
 ((bytes <= MAX_BYTES)) || fail "the bundle has $bytes bytes; at most $MAX_BYTES are allowed"
 
-# Every library that a file asks for is glibc's or in lib/, and every file looks for it there.
-for file in "$TOP"/bin/* "$TOP"/lib/*; do
+# Every library that a file asks for is glibc's or in lib/, and every file looks for it there. Those of PyTorch are in the process that
+# loads the extension.
+for file in "$TOP"/bin/* "$TOP"/lib/* "$TOP"/python/ringmaster_torch/_C.so; do
   dynamic=$(readelf -dW "$file")
+  others='^$'
+  rpath='$ORIGIN'
+  case $file in
+    */bin/*) rpath='$ORIGIN/../lib' ;;
+    */python/*) rpath='$ORIGIN/../../lib' others='^lib(torch(_cpu|_python)?|c10)\.so' ;;
+  esac
   for needed in $(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic"); do
-    [[ $needed =~ ^(ld-linux.*|lib(c|m|mvec|pthread|dl|rt|util|resolv))\.so || -e $TOP/lib/$needed ]] ||
+    [[ $needed =~ ^(ld-linux.*|lib(c|m|mvec|pthread|dl|rt|util|resolv))\.so || -e $TOP/lib/$needed || $needed =~ $others ]] ||
       fail "${file#"$TOP"/} needs $needed, which is not in lib/"
   done
-  rpath='$ORIGIN'
-  [[ $file == */bin/* ]] && rpath='$ORIGIN/../lib'
   grep -F '(RPATH)' <<<"$dynamic" | grep -qF "[$rpath]" || fail "${file#"$TOP"/} has no RPATH $rpath"
 done
 
@@ -47,6 +52,9 @@ echo "newest glibc symbols: $glibc"
 
 for unit in coordinator worker parameter-server; do
   [[ -s $TOP/systemd/ringmaster-$unit.service ]] || fail "systemd/ringmaster-$unit.service is missing"
+done
+for module in sitecustomize.py ringmaster_torch/__init__.py ringmaster_torch/_built_for.py; do
+  [[ -s $TOP/python/$module ]] || fail "python/$module is missing"
 done
 [[ -s $TOP/LICENSE && -n $(ls "$TOP/licenses") ]] || fail "license texts are missing"
 

@@ -2,9 +2,10 @@
 # Packs programs with all shared libraries they need, except glibc's own, into a .tar.gz that runs from any directory of
 # any Linux whose glibc is at least as new as the one here.
 #
-# usage: make_bundle.sh OUT.tar.gz LICENSE FILE...      (programs, units for systemd: *.service, scripts for Slurm: *.sbatch)
+# usage: make_bundle.sh OUT.tar.gz LICENSE FILE...
+#   FILE: programs, units for systemd (*.service), scripts for Slurm (*.sbatch), Python modules (below a directory python/)
 #
-# bin/ has the programs, systemd/ the units, slurm/ the scripts, and lib/ the libraries, found through an RPATH relative to each file. (RPATH and not the newer
+# bin/ has the programs, systemd/ the units, slurm/ the scripts, python/ the modules, and lib/ the libraries, found through an RPATH relative to each file. (RPATH and not the newer
 # RUNPATH: it wins over LD_LIBRARY_PATH, in which clusters like to keep other versions of everything.)
 # licenses/ has the copyright file of each Debian package that a library comes from.
 set -euo pipefail
@@ -35,6 +36,8 @@ for program in "$@"; do
   case $program in
     *.service) install -m 644 "$program" "$TOP/systemd/"; continue ;;
     *.sbatch) install -m 755 "$program" "$TOP/slurm/"; continue ;;
+    # An extension's libraries are those of the programs and, in the process that loads it, PyTorch's.
+    */python/*) install -D -m 644 "$program" "$TOP/python/${program##*/python/}"; continue ;;
   esac
   install -m 755 "$program" "$TOP/bin/"
   libraries=$(ldd "$program")
@@ -51,10 +54,12 @@ for program in "$@"; do
   done <<<"$libraries"
 done
 
-for file in "$TOP"/bin/* "$TOP"/lib/*; do
+EXTENSIONS=("$TOP"/python/ringmaster_torch/*.so)
+for file in "$TOP"/bin/* "$TOP"/lib/* "${EXTENSIONS[@]}"; do
   strip --strip-debug "$file"
 done
 patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$TOP"/bin/*
+patchelf --force-rpath --set-rpath '$ORIGIN/../../lib' "${EXTENSIONS[@]}"
 patchelf --force-rpath --set-rpath '$ORIGIN' "$TOP"/lib/*
 
 # The same inputs give the same bytes.

@@ -333,6 +333,35 @@ class TorchTest(unittest.TestCase):
                 self.assertIn("CAUGHT", run.stdout, run.stderr)
                 self.assertIn(words, run.stdout)
 
+    def test_a_long_wait_is_told_of(self):
+        run = self.run_here(BEGIN + "time.sleep(4) if rank == 1 else None\ndist.all_reduce(torch.ones(4))\ntime.sleep(2)\n",
+                            "--env=RINGMASTER_TORCH_PATIENCE=1s", ranks=2)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 has waited \d s for rank 1 in all_reduce, collective 1 of its process group\n")
+        self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 goes on after \d s\n")
+        self.assertNotIn("[1] ringmaster: ", run.stderr)
+
+    def test_sums_may_travel_in_half_the_bytes(self):
+        script = """
+small, large = torch.full((4,), 1.0 + 2 ** -12), torch.full((1 << 15,), 1.0 + 2 ** -12)
+for tensor in (small, large):
+    dist.all_reduce(tensor, op=dist.ReduceOp.SUM)
+note("exact", small[0])
+note("rounded", large[0])
+"""
+        self.assertEqual(self.results(script, "--env=RINGMASTER_TORCH_WIRE=bfloat16", ranks=2)[0],
+                         {"exact": [2 + 2 ** -11], "rounded": [2.0]})
+
+    def test_a_wrong_variable_is_one_line(self):
+        for variable, words in [("RINGMASTER_TORCH_WIRE=int8", "RINGMASTER_TORCH_WIRE is neither float16 nor bfloat16"),
+                                ("RINGMASTER_TORCH_PATIENCE=soon", "RINGMASTER_TORCH_PATIENCE is no duration like 30s"),
+                                ("GLOO_SOCKET_IFNAME=no-such", "no-such")]:
+            with self.subTest(variable):
+                run = self.run_here(BEGIN, f"--env={variable}", ranks=1)
+                self.assertEqual(run.returncode, 1, run.stderr)
+                self.assertIn(f"RuntimeError: ringmaster: ", run.stderr)
+                self.assertIn(words, run.stderr.splitlines()[-1])
+
     def test_children_of_a_script_do_not_hold_it_up(self):
         begin = time.monotonic()
         results = self.results("""

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -26,6 +27,10 @@ using Tensors = std::vector<at::Tensor>;
 
 // Up to this size an operation is taken to be waited for at once.
 constexpr int64_t kMaxSmallBytes = 64 << 10;
+
+// A wait for another rank that is told of; and how often it is looked.
+constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 
 absl::Duration FromChrono(std::chrono::milliseconds duration) {
   return absl::FromChrono(duration);
@@ -72,6 +77,28 @@ class TorchStore final : public GroupStore {
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+std::optional<DType> WireFromEnvironment() {
+  const std::string name = Variable("RINGMASTER_TORCH_WIRE");
+  if (name.empty()) return std::nullopt;
+  const absl::StatusOr<DType> wire = ParseDType(name);
+  if (wire.ok() && (*wire == DType::kFloat16 || *wire == DType::kBFloat16)) {
+    return *wire;
+  }
+  throw ErrorOf(absl::InvalidArgumentError(
+      "RINGMASTER_TORCH_WIRE is neither float16 nor bfloat16"));
+}
+
+absl::Duration PatienceFromEnvironment() {
+  const std::string text = Variable("RINGMASTER_TORCH_PATIENCE");
+  absl::Duration patience = kPatience;
+  if (text.empty() || (absl::ParseDuration(text, &patience) &&
+                       patience > absl::ZeroDuration())) {
+    return patience;
+  }
+  throw ErrorOf(absl::InvalidArgumentError(
+      "RINGMASTER_TORCH_PATIENCE is no duration like 30s"));
 }
 
 RankGroupOptions OptionsOf(int rank, int size,
@@ -262,8 +289,10 @@ RankGroup::Parts SplitRows(const at::Tensor& tensor,
 // Work of the queue.
 class QueuedWork final : public c10d::Work {
  public:
-  QueuedWork(int rank, c10d::OpType op, const char* title, Tensors results)
-      : Work(rank, op, title), results_(std::move(results)) {}
+  QueuedWork(int rank, c10d::OpType op, const char* name, Tensors results)
+      // PyTorch's profiler shows the name.
+      : Work(rank, op, ("ringmaster:" + std::string(name)).c_str()),
+        results_(std::move(results)) {}
 
   void Queue(OperationQueue& queue, std::function<absl::Status()> body,
              bool is_small, const c10::intrusive_ptr<QueuedWork>& self) {
@@ -388,7 +417,11 @@ MessageKey KeyOf(int tag) {
 ProcessGroupRingmaster::ProcessGroupRingmaster(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     std::chrono::milliseconds timeout)
-    : ProcessGroup(rank, size), process_(getpid()), timeout_(timeout) {
+    : ProcessGroup(rank, size),
+      process_(getpid()),
+      timeout_(timeout),
+      wire_(WireFromEnvironment()),
+      watch_(rank, PatienceFromEnvironment()) {
   TORCH_CHECK(size >= 1 && rank >= 0 && rank < size, "rank ", rank,
               " in a process group of ", size);
   TorchStore group_store(*store);
@@ -396,6 +429,12 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
       RankGroup::Connect(group_store, OptionsOf(rank, size, timeout));
   if (!group.ok()) throw ErrorOf(group.status());
   group_ = *std::move(group);
+  watcher_ =
+      std::make_unique<PeriodicThread>(Clock::Real(), kWatchInterval, [this] {
+        const std::string line = watch_.Look(
+            group_->progress(), running_.load(), Clock::Real().Now());
+        if (!line.empty()) std::cerr << line + "\n" << std::flush;
+      });
   queue_ = std::make_unique<OperationQueue>(Clock::Real());
   init();
 }
@@ -403,6 +442,7 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
 ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   if (getpid() != process_) {
     (void)group_.release();
+    (void)watcher_.release();
     (void)queue_.release();
     return;
   }
@@ -411,6 +451,7 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   if (PyGILState_Check() != 0) unlocked.emplace();
   group_->Abort("the process group was destroyed");
   queue_.reset();
+  watcher_.reset();
 }
 
 PointToPoint& ProcessGroupRingmaster::Messages() const {
@@ -421,16 +462,20 @@ PointToPoint& ProcessGroupRingmaster::Messages() const {
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
-    c10d::OpType op, const char* title, Tensors results,
+    c10d::OpType op, const char* name, Tensors results,
     std::chrono::milliseconds timeout, Body body) {
   ++started_;
   const bool is_small = BytesOfAll(results) <= kMaxSmallBytes;
   const absl::Duration limit = FromChrono(
       timeout > std::chrono::milliseconds::zero() ? timeout : timeout_);
   auto work =
-      c10::make_intrusive<QueuedWork>(rank_, op, title, std::move(results));
+      c10::make_intrusive<QueuedWork>(rank_, op, name, std::move(results));
   work->Queue(
-      *queue_, [body = std::move(body), limit] { return body(limit); },
+      *queue_,
+      [this, body = std::move(body), name, limit] {
+        running_ = name;
+        return body(limit);
+      },
       is_small, work);
   return work;
 }
@@ -455,6 +500,12 @@ absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
     CollectiveRequest request =
         AllReduceSum({tensor.data_ptr(), tensor.numel(), *dtype});
     request.reduction = *reduction;
+    const bool is_sum =
+        *reduction == Reduction::kSum || *reduction == Reduction::kAverage;
+    if (is_sum && *dtype == DType::kFloat32 &&
+        static_cast<int64_t>(tensor.nbytes()) > kMaxSmallBytes) {
+      request.wire = wire_;
+    }
     return group_->RunCollective(request, timeout);
   }
   at::Tensor all = RowsLike(tensor, size_);
@@ -522,8 +573,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   at::Tensor tensor = Single(tensors);
   const int root = static_cast<int>(options.rootRank);
-  return Start(c10d::OpType::BROADCAST, "ringmaster:broadcast", {tensor},
-               options.timeout,
+  return Start(c10d::OpType::BROADCAST, "broadcast", {tensor}, options.timeout,
                [this, tensor, root](absl::Duration timeout) mutable {
                  const bool is_packed = IsPacked(tensor);
                  at::Tensor packed = is_packed ? tensor : tensor.contiguous();
@@ -540,16 +590,15 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce(
     CheckDevice(tensors[0]);
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM,
                 "sparse tensors can only be summed");
-    return Start(c10d::OpType::ALLREDUCE, "ringmaster:all_reduce_sparse",
-                 {tensors[0]}, options.timeout,
+    return Start(c10d::OpType::ALLREDUCE, "all_reduce_sparse", {tensors[0]},
+                 options.timeout,
                  [this, tensor = tensors[0]](absl::Duration timeout) mutable {
                    return AllReduceSparse(tensor, timeout);
                  });
   }
   at::Tensor tensor = Single(tensors);
   return Start(
-      c10d::OpType::ALLREDUCE, "ringmaster:all_reduce", {tensor},
-      options.timeout,
+      c10d::OpType::ALLREDUCE, "all_reduce", {tensor}, options.timeout,
       [this, tensor, op = options.reduceOp](absl::Duration timeout) mutable {
         return AllReduce(tensor, op, timeout);
       });
@@ -564,8 +613,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
                 "the tensors of all_reduce_coalesced must have one dtype");
   }
   return Start(
-      c10d::OpType::ALLREDUCE_COALESCED, "ringmaster:all_reduce_coalesced",
-      tensors, options.timeout,
+      c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
+      options.timeout,
       [this, tensors, op = options.reduceOp](absl::Duration timeout) mutable {
         Tensors flat;
         for (const at::Tensor& tensor : tensors)
@@ -586,8 +635,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce(
     Tensors& tensors, const c10d::ReduceOptions& options) {
   at::Tensor tensor = Single(tensors);
   const bool is_root = options.rootRank == rank_;
-  return Start(c10d::OpType::REDUCE, "ringmaster:reduce", {tensor},
-               options.timeout,
+  return Start(c10d::OpType::REDUCE, "reduce", {tensor}, options.timeout,
                [this, tensor, is_root,
                 op = options.reduceOp](absl::Duration timeout) mutable {
                  // The others keep what they have.
@@ -604,8 +652,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
               outputs.size());
   CheckLike(outputs[0], input, size_);
   return Start(
-      c10d::OpType::ALLGATHER, "ringmaster:all_gather", outputs[0],
-      options.timeout,
+      c10d::OpType::ALLGATHER, "all_gather", outputs[0], options.timeout,
       [this, tensors = outputs[0], input](absl::Duration timeout) mutable {
         at::Tensor all = RowsLike(input, size_);
         CopyToRow(all, rank_, input);
@@ -625,8 +672,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_allgather_base(
                   output.numel() == input.numel() * size_,
               "the output of all_gather must be ", size_,
               " times as large as its input, and of its dtype");
-  return Start(c10d::OpType::_ALLGATHER_BASE, "ringmaster:all_gather_base",
-               {output}, options.timeout,
+  return Start(c10d::OpType::_ALLGATHER_BASE, "all_gather_base", {output},
+               options.timeout,
                [this, output, input](absl::Duration timeout) mutable {
                  at::Tensor all = output.is_contiguous()
                                       ? output.view({size_, input.numel()})
@@ -655,20 +702,19 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
     }
     results.insert(results.end(), of_rank.begin(), of_rank.end());
   }
-  return Start(c10d::OpType::ALLGATHER_COALESCED,
-               "ringmaster:all_gather_coalesced", results, options.timeout,
-               [this, outputs, inputs](absl::Duration timeout) mutable {
-                 for (size_t i = 0; i < inputs.size(); ++i) {
-                   at::Tensor all = RowsLike(inputs[i], size_);
-                   CopyToRow(all, rank_, inputs[i]);
-                   RETURN_IF_ERROR(AllGatherRows(all, timeout));
-                   for (int row = 0; row < size_; ++row) {
-                     CopyFromRow(outputs[static_cast<size_t>(row)][i], all,
-                                 row);
-                   }
-                 }
-                 return absl::OkStatus();
-               });
+  return Start(
+      c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", results,
+      options.timeout, [this, outputs, inputs](absl::Duration timeout) mutable {
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          at::Tensor all = RowsLike(inputs[i], size_);
+          CopyToRow(all, rank_, inputs[i]);
+          RETURN_IF_ERROR(AllGatherRows(all, timeout));
+          for (int row = 0; row < size_; ++row) {
+            CopyFromRow(outputs[static_cast<size_t>(row)][i], all, row);
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
@@ -685,8 +731,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
   } else {
     TORCH_CHECK(outputs.empty(), "only the root of gather has outputs");
   }
-  return Start(c10d::OpType::GATHER, "ringmaster:gather", tensors,
-               options.timeout,
+  return Start(c10d::OpType::GATHER, "gather", tensors, options.timeout,
                [this, tensors, input, root](absl::Duration timeout) mutable {
                  const at::Tensor packed = input.contiguous();
                  RankGroup::Parts to(static_cast<size_t>(size_));
@@ -719,8 +764,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
   } else {
     TORCH_CHECK(inputs.empty(), "only the root of scatter has inputs");
   }
-  return Start(c10d::OpType::SCATTER, "ringmaster:scatter", {output},
-               options.timeout,
+  return Start(c10d::OpType::SCATTER, "scatter", {output}, options.timeout,
                [this, tensors, output, root](absl::Duration timeout) mutable {
                  RankGroup::Parts to(static_cast<size_t>(size_));
                  RankGroup::Parts from(static_cast<size_t>(size_));
@@ -747,8 +791,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce_scatter(
   TORCH_CHECK(inputs.size() == 1, "one list of tensors is expected, not ",
               inputs.size());
   CheckLike(inputs[0], output, size_);
-  return Start(c10d::OpType::REDUCE_SCATTER, "ringmaster:reduce_scatter",
-               {output}, options.timeout,
+  return Start(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", {output},
+               options.timeout,
                [this, tensors = inputs[0], output,
                 op = options.reduceOp](absl::Duration timeout) mutable {
                  at::Tensor rows = RowsLike(output, size_);
@@ -767,8 +811,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
                   input.numel() == output.numel() * size_,
               "the input of reduce_scatter must be ", size_,
               " times as large as its output, and of its dtype");
-  return Start(c10d::OpType::_REDUCE_SCATTER_BASE,
-               "ringmaster:reduce_scatter_base", {output}, options.timeout,
+  return Start(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_base",
+               {output}, options.timeout,
                [this, output, input,
                 op = options.reduceOp](absl::Duration timeout) mutable {
                  at::Tensor rows = RowsLike(output, size_);
@@ -788,7 +832,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
               "input and output of all_to_all must have one dtype");
   RankGroup::Parts to = SplitRows(input, input_splits, size_, "input");
   RankGroup::Parts from = SplitRows(output, output_splits, size_, "output");
-  return Start(c10d::OpType::ALLTOALL_BASE, "ringmaster:all_to_all", {output},
+  return Start(c10d::OpType::ALLTOALL_BASE, "all_to_all", {output},
                options.timeout,
                [this, output, input, to, from](absl::Duration timeout) {
                  return group_->Exchange(to, from, timeout);
@@ -807,8 +851,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
     TORCH_CHECK(outputs[i].is_contiguous(),
                 "the outputs of all_to_all must be contiguous");
   }
-  return Start(c10d::OpType::ALLTOALL, "ringmaster:all_to_all", outputs,
-               options.timeout,
+  return Start(c10d::OpType::ALLTOALL, "all_to_all", outputs, options.timeout,
                [this, outputs, inputs, size](absl::Duration timeout) {
                  RankGroup::Parts to(size);
                  RankGroup::Parts from(size);
@@ -824,7 +867,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
     const c10d::BarrierOptions& options) {
-  return Start(c10d::OpType::BARRIER, "ringmaster:barrier", {}, options.timeout,
+  return Start(c10d::OpType::BARRIER, "barrier", {}, options.timeout,
                [this](absl::Duration timeout) {
                  return group_->RunCollective(Barrier(), timeout);
                });
@@ -832,8 +875,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
 
 void ProcessGroupRingmaster::monitoredBarrier(
     const c10d::BarrierOptions& options, bool waits_for_all) {
-  Start(c10d::OpType::BARRIER, "ringmaster:monitored_barrier", {},
-        options.timeout,
+  Start(c10d::OpType::BARRIER, "monitored_barrier", {}, options.timeout,
         [this, waits_for_all](absl::Duration timeout) {
           return group_->MonitoredBarrier(timeout, waits_for_all);
         })

@@ -7,6 +7,10 @@
 // Sums, averages, minima and maxima of float, double, half, bfloat16, int and long are
 // reduced as they travel. Other dtypes and operations go by an all-gather, so
 // they move and keep n times the bytes.
+// RINGMASTER_TORCH_WIRE=bfloat16 or float16 has float sums and averages of more
+// than 64 KiB travel in half the bytes.
+// A rank that waits for another for longer than RINGMASTER_TORCH_PATIENCE (30s)
+// says so on standard error.
 // A failed or timed-out collective fails all later ones of the group, and its
 // message names the rank that was waited for.
 // Thread-safety: as of PyTorch's: one thread starts operations.
@@ -15,9 +19,11 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -26,8 +32,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/sync/periodic_thread.h"
+#include "common/tensor/dtype.h"
 #include "worker/torch/operation_queue.h"
 #include "worker/torch/rank_group.h"
+#include "worker/torch/wait_watch.h"
 
 namespace ringmaster {
 
@@ -89,8 +98,9 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   // What an operation does, on the queue. May throw.
   using Body = std::function<absl::Status(absl::Duration timeout)>;
 
-  // Starts a collective; `results` are what its future holds.
-  WorkPtr Start(c10d::OpType op, const char* title, Tensors results,
+  // Starts a collective; `name` is a literal, `results` are what its future
+  // holds.
+  WorkPtr Start(c10d::OpType op, const char* name, Tensors results,
                 std::chrono::milliseconds timeout, Body body);
 
   [[nodiscard]] absl::Status AllReduce(at::Tensor& tensor, c10d::ReduceOp op,
@@ -111,9 +121,13 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
 
   const pid_t process_;  // children that were forked do not have its threads
   const std::chrono::milliseconds timeout_;
+  const std::optional<DType> wire_;  // of large float sums
   uint64_t started_ = 0;
   std::unique_ptr<RankGroup> group_;
-  std::unique_ptr<OperationQueue> queue_;  // uses group_
+  std::atomic<const char*> running_{""};  // the operation's name, a literal
+  WaitWatch watch_;
+  std::unique_ptr<PeriodicThread> watcher_;  // uses watch_ and group_
+  std::unique_ptr<OperationQueue> queue_;    // uses group_
 };
 
 }  // namespace ringmaster

@@ -74,6 +74,11 @@ class RankGroup {
   [[nodiscard]] absl::Status MonitoredBarrier(absl::Duration timeout,
                                               bool names_all);
 
+  // Communicator::progress.
+  [[nodiscard]] CollectiveProgress progress() const {
+    return communicator_->progress();
+  }
+
   // Null if the group is too large for messages.
   [[nodiscard]] PointToPoint* messages() { return messages_.get(); }
 
