@@ -164,6 +164,25 @@ assert torch.equal(bfloat.float(), sum(all_of(5)))
 flag = torch.tensor([rank == 0, False])
 dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 assert flag.tolist() == [True, False]
+# What follows an operation may begin others, and wait for them.
+def follow(done):
+    tensor = done.value()[0].clone()
+    dist.all_reduce(tensor)
+    return tensor
+for count in (2, 1 << 20):
+    future = dist.all_reduce(torch.ones(count), async_op=True).get_future().then(follow)
+    assert future.wait()[0] == size * size
+# Work may be dropped, and may outlive its group.
+dist.isend(torch.full((1 << 20,), float(rank)), (rank + 1) % size)
+tensor = torch.empty(1 << 20)
+dist.recv(tensor, (rank - 1) % size)
+assert tensor[-1] == (rank - 1) % size
+group = dist.new_group()
+work = dist.all_reduce(torch.ones(2), group=group, async_op=True)
+work.wait()
+dist.destroy_process_group(group)
+del group
+assert work.wait() and work.is_completed()
 for call, words in [
         (lambda: dist.broadcast(torch.ones(2).to_sparse(), 0), "only all_reduce takes tensors of layout Sparse"),
         (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG), "an average is of floating point"),

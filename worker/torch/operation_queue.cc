@@ -19,21 +19,24 @@ OperationQueue::OperationQueue(Clock& clock)
         ThreadMain();
       }) {}
 
-OperationQueue::~OperationQueue() {
+OperationQueue::~OperationQueue() { Stop(); }
+
+void OperationQueue::Stop() {
   {
     MutexLock lock(mutex_);
     is_stopping_ = true;
   }
   added_.NotifyAll();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
-OperationQueue::Ticket OperationQueue::Add(Operation operation, bool is_small) {
+OperationQueue::Ticket OperationQueue::Add(Operation operation, Operation then,
+                                           bool is_small) {
   bool must_wake = false;
   Ticket ticket = 0;
   {
     MutexLock lock(mutex_);
-    queue_.push_back({std::move(operation), is_small});
+    queue_.push_back({std::move(operation), std::move(then), is_small});
     ticket = ++last_added_;
     must_wake = is_thread_asleep_ || !is_small;
   }
@@ -47,11 +50,14 @@ void OperationQueue::RunFirst() {
   is_running_ = true;
   mutex_.Unlock();
   entry.operation();
-  entry.operation = nullptr;  // what it holds may take its time to be freed
   mutex_.Lock();
   is_running_ = false;
   ++last_run_;
   ran_.NotifyAll();
+  mutex_.Unlock();
+  entry.then();
+  entry = Entry();  // what it holds may take its time to be freed
+  mutex_.Lock();
 }
 
 bool OperationQueue::Wait(Ticket ticket, MonotonicTime deadline) {

@@ -6,8 +6,7 @@
 // for at once costs no thread switch. Large ones begin on the thread at once, so
 // that they overlap what the caller computes; small ones within
 // kMaxSmallDelay.
-// Thread-safe. The destructor runs what is queued; abort it before, by what the
-// operations use.
+// Thread-safe.
 #ifndef RINGMASTER_WORKER_TORCH_OPERATION_QUEUE_H_
 #define RINGMASTER_WORKER_TORCH_OPERATION_QUEUE_H_
 
@@ -26,7 +25,7 @@ class OperationQueue {
  public:
   static constexpr absl::Duration kMaxSmallDelay = absl::Microseconds(200);
 
-  // Must not throw.
+  // What is to be done. Must not throw, nor wait for an operation.
   using Operation = std::function<void()>;
   // Identifies an operation: its number, from 1.
   using Ticket = int64_t;
@@ -37,20 +36,28 @@ class OperationQueue {
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
-  Ticket Add(Operation operation, bool is_small);
+  // `then` is called after the operation on the same thread, while the next may
+  // run already: it may wait for others, and add some.
+  Ticket Add(Operation operation, Operation then, bool is_small);
 
   // Returns true once `ticket` has run, false if `deadline` comes before. An
   // operation that the caller has begun itself is finished in any case.
   bool Wait(Ticket ticket, MonotonicTime deadline);
 
+  // Runs what is queued, and ends the thread. What is added later runs when it is
+  // waited for. Idempotent; not from an operation or its `then`.
+  void Stop();
+
  private:
   struct Entry {
     Operation operation;
+    Operation then;
     bool is_small = false;
   };
 
   void ThreadMain();
-  // Runs the first one. Requires that there is one and that none runs.
+  // Runs the first one, and its `then`. Requires that there is one and that none
+  // runs.
   void RunFirst() REQUIRES(mutex_);
 
   Clock& clock_;

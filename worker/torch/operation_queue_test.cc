@@ -12,6 +12,8 @@ namespace {
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(30); }
 MonotonicTime Never() { return MonotonicTime::InfiniteFuture(); }
 
+constexpr auto kNothing = [] {};
+
 // A gate that operations wait at.
 class Gate {
  public:
@@ -29,7 +31,7 @@ TEST(OperationQueueTest, RunsInOrderWhoeverWaits) {
   std::vector<int> order;
   OperationQueue::Ticket last = 0;
   for (int i = 0; i < 100; ++i) {
-    last = queue.Add([&order, i] { order.push_back(i); },
+    last = queue.Add([&order, i] { order.push_back(i); }, kNothing,
                      /*is_small=*/i % 3 != 0);
     if (i % 7 == 0) {
       EXPECT_TRUE(queue.Wait(last, Soon()));
@@ -44,7 +46,7 @@ TEST(OperationQueueTest, BeginsWithoutAWait) {
   for (const bool is_small : {false, true}) {
     OperationQueue queue(Clock::Real());
     std::atomic<bool> has_run{false};
-    queue.Add([&] { has_run = true; }, is_small);
+    queue.Add([&] { has_run = true; }, kNothing, is_small);
     const MonotonicTime limit = Soon();
     while (!has_run && Clock::Real().Now() < limit) std::this_thread::yield();
     EXPECT_TRUE(has_run) << is_small;
@@ -60,7 +62,7 @@ TEST(OperationQueueTest, AWaitForWhatAnotherRunsHasADeadline) {
         began.Open();
         gate.Pass();
       },
-      /*is_small=*/false);
+      kNothing, /*is_small=*/false);
   began.Pass();  // on the queue's thread
   EXPECT_FALSE(queue.Wait(ticket, Clock::Real().Now() + absl::Milliseconds(5)));
   gate.Open();
@@ -81,7 +83,7 @@ TEST(OperationQueueTest, ThreadsThatWaitDoNotDisturbEachOther) {
               ++sum;
               --inside;
             },
-            /*is_small=*/k % 2 == 0);
+            kNothing, /*is_small=*/k % 2 == 0);
         EXPECT_TRUE(queue.Wait(ticket, Soon()));
       }
     });
@@ -90,11 +92,43 @@ TEST(OperationQueueTest, ThreadsThatWaitDoNotDisturbEachOther) {
   EXPECT_EQ(sum, 800);
 }
 
+TEST(OperationQueueTest, WhatFollowsAnOperationMayWaitForAnother) {
+  for (const bool is_small : {true, false}) {
+    OperationQueue queue(Clock::Real());
+    std::vector<int> order;
+    std::atomic<bool> is_over{false};
+    queue.Add([&] { order.push_back(1); },
+              [&] {
+                const auto inner =
+                    queue.Add([&] { order.push_back(2); }, kNothing, is_small);
+                EXPECT_TRUE(queue.Wait(inner, Soon()));
+                is_over = true;
+              },
+              is_small);
+    const MonotonicTime limit = Soon();
+    while (!is_over && Clock::Real().Now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(is_over);
+    EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  }
+}
+
+TEST(OperationQueueTest, OnceStoppedItRunsWhatIsWaitedFor) {
+  OperationQueue queue(Clock::Real());
+  queue.Stop();
+  queue.Stop();
+  bool has_run = false;
+  const auto ticket =
+      queue.Add([&] { has_run = true; }, kNothing, /*is_small=*/false);
+  EXPECT_TRUE(queue.Wait(ticket, Soon()));
+  EXPECT_TRUE(has_run);
+}
+
 TEST(OperationQueueTest, TheEndRunsWhatIsQueued) {
   std::atomic<int> ran{0};
   {
     OperationQueue queue(Clock::Real());
-    for (int i = 0; i < 10; ++i) queue.Add([&] { ++ran; }, /*is_small=*/true);
+    for (int i = 0; i < 10; ++i)
+      queue.Add([&] { ++ran; }, kNothing, /*is_small=*/true);
   }
   EXPECT_EQ(ran, 10);
 }

@@ -21,12 +21,16 @@ namespace ringmaster {
 class Transfer {
  public:
   static std::shared_ptr<Transfer> Send(int to, MessageKey key,
-                                        std::span<const std::byte> bytes) {
-    return std::shared_ptr<Transfer>(new Transfer(true, to, key, bytes, {}));
+                                        std::span<const std::byte> bytes,
+                                        PointToPoint::Owner owner) {
+    return std::shared_ptr<Transfer>(
+        new Transfer(true, to, key, bytes, {}, std::move(owner)));
   }
   static std::shared_ptr<Transfer> Receive(int from, MessageKey key,
-                                           std::span<std::byte> bytes) {
-    return std::shared_ptr<Transfer>(new Transfer(false, from, key, {}, bytes));
+                                           std::span<std::byte> bytes,
+                                           PointToPoint::Owner owner) {
+    return std::shared_ptr<Transfer>(
+        new Transfer(false, from, key, {}, bytes, std::move(owner)));
   }
 
   const bool is_send;
@@ -35,6 +39,7 @@ class Transfer {
   const std::span<const std::byte> outgoing;
   const std::span<std::byte> incoming;
 
+  PointToPoint::Owner owner;  // of the bytes; null once it is over
   bool is_over = false;
   bool has_begun = false;  // some of its bytes have moved
   int source = -1;
@@ -42,12 +47,32 @@ class Transfer {
 
  private:
   Transfer(bool sends, int other, MessageKey message_key,
-           std::span<const std::byte> from, std::span<std::byte> into)
+           std::span<const std::byte> from, std::span<std::byte> into,
+           PointToPoint::Owner bytes_owner)
       : is_send(sends),
         peer(other),
         key(message_key),
         outgoing(from),
-        incoming(into) {}
+        incoming(into),
+        owner(std::move(bytes_owner)) {}
+};
+
+class SCOPED_CAPABILITY PointToPoint::Locked {
+ public:
+  explicit Locked(PointToPoint& messages) ACQUIRE(messages.mutex_)
+      : messages_(messages) {
+    messages_.mutex_.Lock();
+  }
+  ~Locked() RELEASE() {
+    released_.swap(messages_.released_);
+    messages_.mutex_.Unlock();
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PointToPoint& messages_;
+  std::vector<Owner> released_;
 };
 
 namespace {
@@ -110,9 +135,11 @@ absl::Status PointToPoint::CheckPeer(int rank) const {
 }
 
 std::shared_ptr<Transfer> PointToPoint::Send(int to, MessageKey key,
-                                             std::span<const std::byte> bytes) {
-  const std::shared_ptr<Transfer> transfer = Transfer::Send(to, key, bytes);
-  MutexLock lock(mutex_);
+                                             std::span<const std::byte> bytes,
+                                             Owner owner) {
+  const std::shared_ptr<Transfer> transfer =
+      Transfer::Send(to, key, bytes, std::move(owner));
+  const Locked lock(*this);
   absl::Status status = abort_;
   if (status.ok()) status = CheckPeer(to);
   if (status.ok()) status = PeerOf(to).failure;
@@ -131,10 +158,11 @@ std::shared_ptr<Transfer> PointToPoint::Send(int to, MessageKey key,
 }
 
 std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
-                                                std::span<std::byte> bytes) {
+                                                std::span<std::byte> bytes,
+                                                Owner owner) {
   const std::shared_ptr<Transfer> transfer =
-      Transfer::Receive(from, key, bytes);
-  MutexLock lock(mutex_);
+      Transfer::Receive(from, key, bytes, std::move(owner));
+  const Locked lock(*this);
   absl::Status status = abort_;
   if (status.ok() && from != kAnyRank) status = CheckPeer(from);
   if (!status.ok()) {
@@ -162,6 +190,8 @@ std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
 void PointToPoint::End(Transfer& transfer, absl::Status status) {
   if (transfer.is_over) return;
   transfer.is_over = true;
+  if (transfer.owner != nullptr)
+    released_.push_back(std::exchange(transfer.owner, nullptr));
   transfer.status = std::move(status);
   over_.NotifyAll();
 }
@@ -339,7 +369,7 @@ bool PointToPoint::IsAnythingWanted(int rank) {
 }
 
 absl::Status PointToPoint::Wait(Transfer& transfer, MonotonicTime deadline) {
-  MutexLock lock(mutex_);
+  const Locked lock(*this);
   while (!transfer.is_over) {
     if (over_.WaitUntil(mutex_, clock_, deadline) || transfer.is_over) continue;
     const absl::Status status = absl::DeadlineExceededError(
@@ -369,7 +399,7 @@ int PointToPoint::SourceOf(const Transfer& transfer) const {
 }
 
 void PointToPoint::Abort(std::string_view why) {
-  MutexLock lock(mutex_);
+  const Locked lock(*this);
   if (!abort_.ok()) return;
   abort_ = absl::AbortedError(absl::string_view(why.data(), why.size()));
   for (size_t i = 0; i < peers_.size(); ++i) {
@@ -414,7 +444,7 @@ void PointToPoint::ThreadMain() {
       }
     }
     (void)!poll(polled.data(), polled.size(), -1);
-    MutexLock lock(mutex_);
+    const Locked lock(*this);
     if (polled[0].revents != 0) {
       uint64_t count = 0;
       (void)!read(wake_.get(), &count, sizeof(count));

@@ -54,12 +54,18 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  // Begin to send `bytes`, or to receive as many as `bytes` has; these must
-  // stay until the transfer is over. A transfer that cannot be has failed.
-  [[nodiscard]] std::shared_ptr<Transfer> Send(
-      int to, MessageKey key, std::span<const std::byte> bytes);
+  // Keeps the memory of a message until it is over; may be null, and then the
+  // caller does.
+  using Owner = std::shared_ptr<const void>;
+
+  // Begin to send `bytes`, or to receive as many as `bytes` has. A transfer that
+  // cannot be has failed.
+  [[nodiscard]] std::shared_ptr<Transfer> Send(int to, MessageKey key,
+                                               std::span<const std::byte> bytes,
+                                               Owner owner = nullptr);
   [[nodiscard]] std::shared_ptr<Transfer> Receive(int from, MessageKey key,
-                                                  std::span<std::byte> bytes);
+                                                  std::span<std::byte> bytes,
+                                                  Owner owner = nullptr);
 
   // Waits for the end of a transfer of this object.
   //   OK                   it is done
@@ -106,6 +112,10 @@ class PointToPoint {
     std::deque<Kept> kept;
   };
 
+  // Holds the mutex; after it, frees what belonged to transfers that have ended.
+  // An owner may have to take another lock for that, the interpreter's.
+  class Locked;
+
   [[nodiscard]] Peer& PeerOf(int rank) REQUIRES(mutex_) {
     return peers_[static_cast<size_t>(rank)];
   }
@@ -138,6 +148,8 @@ class PointToPoint {
   CondVar over_;
   std::vector<Peer> peers_ GUARDED_BY(mutex_);
   TransferList wanted_ GUARDED_BY(mutex_);  // receives that have no message yet
+  std::vector<Owner> released_
+      GUARDED_BY(mutex_);  // of transfers that are over
   absl::Status abort_ GUARDED_BY(mutex_);
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_ GUARDED_BY(mutex_);  // from the first transfer on

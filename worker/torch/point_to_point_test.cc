@@ -171,6 +171,25 @@ TEST(PointToPointTest, APeersEndFailsWhatIsWithIt) {
       ranks[0]->Wait(*ranks[0]->Receive(2, Tag(0), Write(text)), Soon()).ok());
 }
 
+TEST(PointToPointTest, KeepsTheMemoryOfAMessageUntilItIsOver) {
+  const auto ranks = RanksOf(2);
+  auto text = std::make_shared<std::string>(8 << 20, 'x');
+  const std::weak_ptr<std::string> watched = text;
+  const auto bytes = Read(*text);
+  auto sent = ranks[0]->Send(1, Tag(0), bytes, std::move(text));
+  EXPECT_FALSE(watched.expired());
+  std::string received(8 << 20, ' ');
+  EXPECT_TRUE(ranks[1]
+                  ->Wait(*ranks[1]->Receive(0, Tag(0), Write(received)), Soon())
+                  .ok());
+  EXPECT_TRUE(ranks[0]->Wait(*sent, Soon()).ok());
+  const MonotonicTime limit = Soon();
+  while (!watched.expired() && Clock::Real().Now() < limit)
+    std::this_thread::yield();
+  EXPECT_TRUE(watched.expired());
+  EXPECT_EQ(received.back(), 'x');
+}
+
 TEST(PointToPointTest, RefusesItselfAndStrangers) {
   const auto ranks = RanksOf(2);
   std::string text = "x";

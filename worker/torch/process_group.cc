@@ -294,12 +294,13 @@ class QueuedWork final : public c10d::Work {
       : Work(rank, op, ("ringmaster:" + std::string(name)).c_str()),
         results_(std::move(results)) {}
 
-  void Queue(OperationQueue& queue, std::function<absl::Status()> body,
-             bool is_small, const c10::intrusive_ptr<QueuedWork>& self) {
-    queue_ = &queue;
-    ticket_ = queue.Add(
+  void Queue(std::shared_ptr<OperationQueue> queue,
+             std::function<absl::Status()> body, bool is_small,
+             const c10::intrusive_ptr<QueuedWork>& self) {
+    queue_ = std::move(queue);
+    ticket_ = queue_->Add(
         [self, body = std::move(body)] { self->Finish(Guarded(body)); },
-        is_small);
+        [self] { self->CompleteFuture(); }, is_small);
   }
 
   bool wait(std::chrono::milliseconds timeout) override {
@@ -323,7 +324,7 @@ class QueuedWork final : public c10d::Work {
     if (future_ == nullptr) {
       future_ = c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()));
-      if (isCompleted()) Complete(*future_);
+      if (is_over_) Complete(*future_);
     }
     return future_;
   }
@@ -339,13 +340,17 @@ class QueuedWork final : public c10d::Work {
   }
 
   void Finish(const absl::Status& status) {
+    finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
+  }
+
+  // Its callbacks may wait for other operations.
+  void CompleteFuture() {
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
       std::unique_lock<std::mutex> lock(future_mutex_);
-      finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
+      is_over_ = true;
       future = future_;
     }
-    // Its callbacks may wait for other operations.
     if (future != nullptr) Complete(*future);
   }
 
@@ -358,9 +363,10 @@ class QueuedWork final : public c10d::Work {
   }
 
   const Tensors results_;
-  OperationQueue* queue_ = nullptr;
+  std::shared_ptr<OperationQueue> queue_;  // outlives the group, if need be
   OperationQueue::Ticket ticket_ = 0;
   std::mutex future_mutex_;
+  bool is_over_ = false;  // a future that is made from now on is complete
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
@@ -368,23 +374,23 @@ class QueuedWork final : public c10d::Work {
 class MessageWork final : public c10d::Work {
  public:
   // `tensor` is what travels: `target`, or a packed copy of it.
-  MessageWork(int rank, c10d::OpType op, PointToPoint& messages,
+  MessageWork(int rank, c10d::OpType op, std::shared_ptr<PointToPoint> messages,
               std::shared_ptr<Transfer> transfer, at::Tensor tensor,
               at::Tensor target, absl::Duration timeout)
       : Work(rank, op),
-        messages_(messages),
+        messages_(std::move(messages)),
         transfer_(std::move(transfer)),
         tensor_(std::move(tensor)),
         target_(std::move(target)),
         deadline_(Clock::Real().Now() + timeout) {}
 
-  bool isCompleted() override { return messages_.IsOver(*transfer_); }
-  int sourceRank() const override { return messages_.SourceOf(*transfer_); }
+  bool isCompleted() override { return messages_->IsOver(*transfer_); }
+  int sourceRank() const override { return messages_->SourceOf(*transfer_); }
   Tensors result() override { return {target_}; }
 
   bool wait(std::chrono::milliseconds timeout) override {
     const bool has_limit = timeout > std::chrono::milliseconds::zero();
-    const absl::Status status = messages_.Wait(
+    const absl::Status status = messages_->Wait(
         *transfer_,
         has_limit ? Clock::Real().Now() + FromChrono(timeout) : deadline_);
     if (!status.ok()) {
@@ -401,12 +407,17 @@ class MessageWork final : public c10d::Work {
   }
 
  private:
-  PointToPoint& messages_;
+  const std::shared_ptr<PointToPoint> messages_;
   const std::shared_ptr<Transfer> transfer_;
   const at::Tensor tensor_;
   at::Tensor target_;
   const MonotonicTime deadline_;
 };
+
+// A script may drop the work of a message that is under way, and the tensor.
+PointToPoint::Owner OwnerOf(const at::Tensor& tensor) {
+  return std::make_shared<const at::Tensor>(tensor);
+}
 
 MessageKey KeyOf(int tag) {
   return {MessageKey::Kind::kUser, static_cast<uint32_t>(tag)};
@@ -435,7 +446,7 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
             group_->progress(), running_.load(), Clock::Real().Now());
         if (!line.empty()) std::cerr << line + "\n" << std::flush;
       });
-  queue_ = std::make_unique<OperationQueue>(Clock::Real());
+  queue_ = std::make_shared<OperationQueue>(Clock::Real());
   init();
 }
 
@@ -443,22 +454,22 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   if (getpid() != process_) {
     (void)group_.release();
     (void)watcher_.release();
-    (void)queue_.release();
+    new std::shared_ptr<OperationQueue>(std::move(queue_));
     return;
   }
   // What is queued may have to take the interpreter's lock, to free a tensor.
   std::optional<pybind11::gil_scoped_release> unlocked;
   if (PyGILState_Check() != 0) unlocked.emplace();
   group_->Abort("the process group was destroyed");
-  queue_.reset();
+  queue_->Stop();
   watcher_.reset();
 }
 
-PointToPoint& ProcessGroupRingmaster::Messages() const {
-  PointToPoint* const messages = group_->messages();
-  TORCH_CHECK(messages != nullptr, "send and recv are for groups of at most ",
+const std::shared_ptr<PointToPoint>& ProcessGroupRingmaster::Messages() const {
+  TORCH_CHECK(group_->messages() != nullptr,
+              "send and recv are for groups of at most ",
               RankGroup::kMaxRanksWithMessages, " ranks, not ", size_);
-  return *messages;
+  return group_->messages();
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
@@ -471,7 +482,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
   auto work =
       c10::make_intrusive<QueuedWork>(rank_, op, name, std::move(results));
   work->Queue(
-      *queue_,
+      queue_,
       [this, body = std::move(body), name, limit] {
         running_ = name;
         return body(limit);
@@ -886,12 +897,12 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::send(Tensors& tensors,
                                                             int to, int tag) {
   const at::Tensor tensor = Single(tensors);
   const at::Tensor packed = tensor.contiguous();
-  PointToPoint& messages = Messages();
+  const std::shared_ptr<PointToPoint>& messages = Messages();
   // A copy needs no copying back.
   return c10::make_intrusive<MessageWork>(
       rank_, c10d::OpType::SEND, messages,
-      messages.Send(to, KeyOf(tag), BytesOf(packed)), packed, packed,
-      FromChrono(timeout_));
+      messages->Send(to, KeyOf(tag), BytesOf(packed), OwnerOf(packed)), packed,
+      packed, FromChrono(timeout_));
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recv(Tensors& tensors,
@@ -901,12 +912,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recv(Tensors& tensors,
       tensor.is_contiguous()
           ? tensor
           : at::empty_like(tensor, at::MemoryFormat::Contiguous);
-  PointToPoint& messages = Messages();
+  const std::shared_ptr<PointToPoint>& messages = Messages();
   const bool is_any = from == PointToPoint::kAnyRank;
   return c10::make_intrusive<MessageWork>(
       rank_, is_any ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
-      messages, messages.Receive(from, KeyOf(tag), BytesOf(packed)), packed,
-      tensor, FromChrono(timeout_));
+      messages,
+      messages->Receive(from, KeyOf(tag), BytesOf(packed), OwnerOf(packed)),
+      packed, tensor, FromChrono(timeout_));
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recvAnysource(

@@ -117,7 +117,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
                                                c10d::ReduceOp op,
                                                absl::Duration timeout);
 
-  [[nodiscard]] PointToPoint& Messages() const;
+  [[nodiscard]] const std::shared_ptr<PointToPoint>& Messages() const;
 
   const pid_t process_;  // children that were forked do not have its threads
   const std::chrono::milliseconds timeout_;
@@ -127,7 +127,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   std::atomic<const char*> running_{""};  // the operation's name, a literal
   WaitWatch watch_;
   std::unique_ptr<PeriodicThread> watcher_;  // uses watch_ and group_
-  std::unique_ptr<OperationQueue> queue_;    // uses group_
+  std::shared_ptr<OperationQueue> queue_;    // uses group_; also works' own
 };
 
 }  // namespace ringmaster

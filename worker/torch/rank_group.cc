@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
 }
 
 RankGroup::RankGroup(std::unique_ptr<Communicator> communicator,
-                     std::unique_ptr<PointToPoint> messages, Clock& clock)
+                     std::shared_ptr<PointToPoint> messages, Clock& clock)
     : clock_(clock),
       communicator_(std::move(communicator)),
       messages_(std::move(messages)) {}

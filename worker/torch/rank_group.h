@@ -79,20 +79,22 @@ class RankGroup {
     return communicator_->progress();
   }
 
-  // Null if the group is too large for messages.
-  [[nodiscard]] PointToPoint* messages() { return messages_.get(); }
+  // Null if the group is too large for messages. It may outlive the group.
+  [[nodiscard]] const std::shared_ptr<PointToPoint>& messages() const {
+    return messages_;
+  }
 
   // Fails everything under way and to come.
   void Abort(std::string_view why);
 
  private:
   RankGroup(std::unique_ptr<Communicator> communicator,
-            std::unique_ptr<PointToPoint> messages, Clock& clock);
+            std::shared_ptr<PointToPoint> messages, Clock& clock);
   [[nodiscard]] absl::Status CheckMessages() const;
 
   Clock& clock_;
   const std::unique_ptr<Communicator> communicator_;
-  const std::unique_ptr<PointToPoint> messages_;
+  const std::shared_ptr<PointToPoint> messages_;
   uint32_t exchanges_ = 0;
 };
 
