@@ -13,12 +13,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 
 # The targets of the sanitizers in the short form, chosen so that everything ends within an hour on 2 cores from nothing: tests
 # that link no gRPC (no_tsan marks those that do), for its headers make most of the time that an instrumented build takes.
-# ThreadSanitizer sees what threads share among hosts (collectives, servers, checkpoints), AddressSanitizer what comes from
-# outside (frames, files) and the kernels; the rest is left to --full.
+# ThreadSanitizer sees what threads share among hosts (collectives, process groups, servers, checkpoints), AddressSanitizer what comes
+# from outside (frames, messages, files) and the kernels; the rest is left to --full.
 SHORT_TSAN=(--test_tag_filters=threads,-no_tsan,-gpu --build_tag_filters=threads,-no_tsan,-gpu //common/...
-  //worker/parameter_server/... //worker/checkpoint/... //worker/collective/...)
+  //worker/parameter_server/... //worker/checkpoint/... //worker/collective/... //worker/torch/...)
 SHORT_ASAN=(--test_tag_filters=-no_asan,-no_tsan,-gpu --build_tag_filters=-no_asan,-no_tsan,-gpu //common/...
-  //worker/checkpoint/... //worker/collective/... //worker/data/... //worker/nn/...)
+  //worker/checkpoint/... //worker/collective/... //worker/data/... //worker/nn/... //worker/torch/...)
 
 # A sanitizer of the short form does not begin later than this, in seconds, so that a slow machine ends within 90 minutes, too.
 LATEST_TSAN=3600 LATEST_ASAN=4200

@@ -37,17 +37,18 @@ LogFileOptions OutputFileOf(const WorkerFlags& flags) {
 }
 
 // The directory of the Python modules that come with this program: beside it as
-// Bazel builds both, or as in a bundle. Empty: there is none.
+// Bazel builds both, or in a bundle beside bin/, which nobody else can make there.
+// Empty: there is none.
 std::string PythonPath() {
   std::error_code error;
   const std::filesystem::path own =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const std::filesystem::path& path :
-       {own / "torch" / "python", own.parent_path() / "python"}) {
-    if (std::filesystem::exists(path / "ringmaster_torch", error))
-      return path.string();
-  }
-  return "";
+  const std::filesystem::path path = own.filename() == "bin"
+                                         ? own.parent_path() / "python"
+                                         : own / "torch" / "python";
+  return std::filesystem::exists(path / "ringmaster_torch", error)
+             ? path.string()
+             : "";
 }
 
 absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,

@@ -187,7 +187,11 @@ for call, words in [
         (lambda: dist.broadcast(torch.ones(2).to_sparse(), 0), "only all_reduce takes tensors of layout Sparse"),
         (lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG), "an average is of floating point"),
         (lambda: dist.all_to_all_single(torch.empty(1), torch.empty(size + 1)), "rows"),
-        (lambda: dist.send(torch.ones(1), size), "")]:
+        (lambda: dist.send(torch.ones(1), size), f"rank {size} in a group of {size}"),
+        (lambda: dist.gather(torch.ones(1), dst=99), "rank 99 is to be the root"),
+        (lambda: dist.scatter(torch.ones(1), src=-1), "rank -1 is to be the root"),
+        (lambda: dist.reduce(torch.ones(1), 99), "rank 99 is to be the root"),
+        (lambda: dist.all_reduce(torch.ones(1), op=dist.ReduceOp.BXOR), "bit operations are of integers")]:
     try:
         call()
     except (RuntimeError, ValueError) as error:
@@ -314,10 +318,11 @@ class TorchTest(unittest.TestCase):
     def test_a_rank_that_dies_is_named(self):
         run = self.run_here(BEGIN + """
             import signal
+            # Not by the signal that stops the ranks that are left.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if rank == 1:
-                dist.barrier()
+                time.sleep(1)
                 os.kill(os.getpid(), signal.SIGKILL)
-            dist.barrier()
             try:
                 dist.all_reduce(torch.ones(4))
             except RuntimeError as error:
@@ -337,9 +342,9 @@ class TorchTest(unittest.TestCase):
                 time.sleep(2)
             """
         for name, body, words in [
-                ("size", "dist.all_reduce(torch.ones(4 + rank), group=group)", "rank "),
-                ("operation", "dist.all_reduce(torch.ones(4), group=group) if rank == 0 else dist.broadcast(torch.ones(4), 0, group=group)",
-                 "rank "),
+                ("size", "dist.all_reduce(torch.ones(4 + rank), group=group)", "count is "),
+                ("operation", "dist.all_reduce(torch.ones(4), group=group) if rank == 0 else dist.all_gather([torch.ones(2)] * 2, "
+                 "torch.ones(2), group=group)", "op "),
                 ("absence", "time.sleep(3) if rank == 1 else dist.all_reduce(torch.ones(4), group=group)", "waited for rank 1 at "),
                 ("message", "dist.send(torch.ones(2), 1, group=group) if rank == 0 else dist.recv(torch.ones(3), 0, group=group)",
                  "expected 12 bytes of rank 0"),
@@ -380,6 +385,69 @@ note("rounded", large[0])
                 self.assertEqual(run.returncode, 1, run.stderr)
                 self.assertIn(f"RuntimeError: ringmaster: ", run.stderr)
                 self.assertIn(words, run.stderr.splitlines()[-1])
+
+    def test_after_an_error_nothing_goes_on_as_if(self):
+        # Rank 1's part of the exchange fails; its next operation would fit into what rank 0 still waits in.
+        results = self.results("""
+errors = []
+for call in (lambda: dist.all_to_all_single(torch.empty(2 + rank), torch.ones(2), [1 + rank, 1], [1, 1]),
+             lambda: dist.all_reduce(torch.ones(2))):
+    try:
+        call()
+    except RuntimeError as error:
+        errors.append(str(error))
+note("errors", errors)
+with open(f"results-{rank}.json", "w") as file:
+    json.dump(results, file)
+sys.exit(0)
+""", ranks=2)
+        (at_first,), (at_second, later) = (of_rank["errors"][0] for of_rank in results)
+        self.assertIn("rank 1 expected 8 bytes of rank 0", at_second)
+        self.assertIn(at_second.replace("ringmaster: ", ""), later)
+        self.assertIn("rank 1", at_first)
+
+    def test_a_limit_of_a_wait_holds(self):
+        results = self.results("""
+from datetime import timedelta
+if rank == 1:
+    time.sleep(3)
+work = dist.all_reduce(torch.ones(2), async_op=True)
+begin = time.monotonic()
+try:
+    work.wait(timedelta(milliseconds=200 if rank == 0 else 60000))
+    late = False
+except RuntimeError as error:
+    late = "is not over after 200 ms" in str(error)
+took = time.monotonic() - begin
+work.wait()
+note("late", late, took < 2)
+""", ranks=2)
+        self.assertEqual(results, [{"late": [True, True]}, {"late": [False, True]}])
+
+    def test_a_rank_that_ends_leaves_its_part(self):
+        # It does not wait for the operation, which the others need.
+        run = self.run_here(BEGIN + """
+work = dist.reduce(torch.ones(1 << 20), 0, async_op=True)
+if rank == 0:
+    time.sleep(1)
+    work.wait()
+    print("done")
+""", ranks=3)
+        self.assertEqual((run.returncode, run.stdout), (0, "[0] done\n"), run.stderr)
+
+    def test_all_take_gloo_if_one_cannot_have_ours(self):
+        for declining in (0, 1):
+            with self.subTest(declining):
+                run = self.run_here(f"""
+import os, sys
+if os.environ["RANK"] == "{declining}":
+    sys.modules["ringmaster_torch"] = None  # an ImportError
+""" + BEGIN + """
+dist.all_reduce(torch.ones(2))
+print(type(dist.distributed_c10d._get_default_group()).__name__)
+""")
+                self.assertEqual(sorted(run.stdout.splitlines()), [f"[{rank}] ProcessGroupGloo" for rank in range(3)], run.stderr)
+                self.assertEqual(run.stderr.count("ringmaster: gloo is left in its place: "), 3)
 
     def test_children_of_a_script_do_not_hold_it_up(self):
         begin = time.monotonic()

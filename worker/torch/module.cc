@@ -21,6 +21,8 @@ using GroupClass = py::class_<ProcessGroupRingmaster, c10d::ProcessGroup,
 PYBIND11_MODULE(_C, module) {
   // Its base class is Python's from there.
   ringmaster::py::module_::import("torch._C._distributed_c10d");
+  ringmaster::py::register_exception<ringmaster::OthersDecline>(
+      module, "OthersDecline", PyExc_RuntimeError);
   // Meeting the other ranks takes until the last one has come, so the
   // interpreter's lock is not held meanwhile.
   ringmaster::GroupClass(module, "ProcessGroupRingmaster")

@@ -14,20 +14,23 @@ constexpr absl::Duration kAttentive = absl::Milliseconds(5);
 }  // namespace
 
 OperationQueue::OperationQueue(Clock& clock)
-    : clock_(clock), thread_([this] {
+    : state_(std::make_shared<State>(clock)), thread_([state = state_] {
         pthread_setname_np(pthread_self(), "collectives");
-        ThreadMain();
+        state->ThreadMain();
       }) {}
-
-OperationQueue::~OperationQueue() { Stop(); }
 
 void OperationQueue::Stop() {
   {
-    MutexLock lock(mutex_);
-    is_stopping_ = true;
+    MutexLock lock(state_->mutex);
+    state_->is_stopping = true;
   }
-  added_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  state_->added.NotifyAll();
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 OperationQueue::Ticket OperationQueue::Add(Operation operation, Operation then,
@@ -35,68 +38,84 @@ OperationQueue::Ticket OperationQueue::Add(Operation operation, Operation then,
   bool must_wake = false;
   Ticket ticket = 0;
   {
-    MutexLock lock(mutex_);
-    queue_.push_back({std::move(operation), std::move(then), is_small});
-    ticket = ++last_added_;
-    must_wake = is_thread_asleep_ || !is_small;
+    MutexLock lock(state_->mutex);
+    state_->queue.push_back({std::move(operation), std::move(then), is_small});
+    ticket = ++state_->last_added;
+    must_wake = state_->is_thread_asleep || !is_small;
   }
-  if (must_wake) added_.NotifyAll();
+  if (must_wake) state_->added.NotifyAll();
   return ticket;
 }
 
-void OperationQueue::RunFirst() {
-  Entry entry = std::move(queue_.front());
-  queue_.pop_front();
-  is_running_ = true;
-  mutex_.Unlock();
-  entry.operation();
-  mutex_.Lock();
-  is_running_ = false;
-  ++last_run_;
-  ran_.NotifyAll();
-  mutex_.Unlock();
-  entry.then();
-  entry = Entry();  // what it holds may take its time to be freed
-  mutex_.Lock();
-}
-
 bool OperationQueue::Wait(Ticket ticket, MonotonicTime deadline) {
-  MutexLock lock(mutex_);
-  while (last_run_ < ticket) {
-    if (!is_running_) {
-      RunFirst();
-    } else if (!ran_.WaitUntil(mutex_, clock_, deadline)) {
-      return last_run_ >= ticket;
+  MutexLock lock(state_->mutex);
+  const bool runs_itself = deadline == MonotonicTime::InfiniteFuture() ||
+                           state_->thread == std::this_thread::get_id();
+  if (!runs_itself && state_->last_run < ticket) {
+    for (Entry& entry : state_->queue) entry.is_small = false;
+    state_->added.NotifyAll();
+  }
+  while (state_->last_run < ticket) {
+    if (!state_->is_running && runs_itself) {
+      state_->RunFirst();
+    } else if (!state_->ran.WaitUntil(state_->mutex, state_->clock, deadline)) {
+      return state_->last_run >= ticket;
     }
   }
   return true;
 }
 
-void OperationQueue::ThreadMain() {
+bool OperationQueue::WaitForAll(MonotonicTime deadline) {
+  Ticket last = 0;
+  {
+    MutexLock lock(state_->mutex);
+    last = state_->last_added;
+  }
+  return Wait(last, deadline);
+}
+
+void OperationQueue::State::RunFirst() {
+  Entry entry = std::move(queue.front());
+  queue.pop_front();
+  is_running = true;
+  mutex.Unlock();
+  entry.operation();
+  mutex.Lock();
+  is_running = false;
+  ++last_run;
+  ran.NotifyAll();
+  mutex.Unlock();
+  entry.then();
+  entry = Entry();  // what it holds may take its time to be freed
+  mutex.Lock();
+}
+
+void OperationQueue::State::ThreadMain() {
   MonotonicTime attentive_until;
   MonotonicTime small_since = MonotonicTime::InfiniteFuture();
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex);
+  thread = std::this_thread::get_id();
   while (true) {
-    if (is_running_) {
+    if (is_running) {
       // The one who waits for its end runs what follows.
-      ran_.WaitUntil(mutex_, clock_, MonotonicTime::InfiniteFuture());
+      ran.Wait(mutex);
       continue;
     }
-    const MonotonicTime now = clock_.Now();
-    if (queue_.empty()) {
+    const MonotonicTime now = clock.Now();
+    if (queue.empty()) {
       small_since = MonotonicTime::InfiniteFuture();
-      if (is_stopping_) return;
-      is_thread_asleep_ = now >= attentive_until;
-      added_.WaitUntil(mutex_, clock_,
-                       is_thread_asleep_ ? MonotonicTime::InfiniteFuture()
-                                         : now + kMaxSmallDelay);
-      if (is_thread_asleep_) attentive_until = clock_.Now() + kAttentive;
-      is_thread_asleep_ = false;
+      if (is_stopping) return;
+      is_thread_asleep = now >= attentive_until;
+      added.WaitUntil(mutex, clock,
+                      is_thread_asleep ? MonotonicTime::InfiniteFuture()
+                                       : now + kMaxSmallDelay);
+      if (is_thread_asleep) attentive_until = clock.Now() + kAttentive;
+      is_thread_asleep = false;
       continue;
     }
     attentive_until = now + kAttentive;
-    const bool is_due = is_stopping_ || queue_.size() > 1 ||
-                        !queue_.front().is_small ||
+    const bool is_due = is_stopping || queue.size() > 1 ||
+                        !queue.front().is_small ||
                         now >= small_since + kMaxSmallDelay;
     if (is_due) {
       small_since = MonotonicTime::InfiniteFuture();
@@ -104,7 +123,7 @@ void OperationQueue::ThreadMain() {
       continue;
     }
     if (small_since == MonotonicTime::InfiniteFuture()) small_since = now;
-    added_.WaitUntil(mutex_, clock_, small_since + kMaxSmallDelay);
+    added.WaitUntil(mutex, clock, small_since + kMaxSmallDelay);
   }
 }
 

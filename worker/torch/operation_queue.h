@@ -32,20 +32,22 @@ class OperationQueue {
 
   // `clock` outlives the queue.
   explicit OperationQueue(Clock& clock);
-  ~OperationQueue();
+  ~OperationQueue() { Stop(); }
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
   // `then` is called after the operation on the same thread, while the next may
-  // run already: it may wait for others, and add some.
+  // run already: it may wait for others, add some, and end the queue.
   Ticket Add(Operation operation, Operation then, bool is_small);
 
-  // Returns true once `ticket` has run, false if `deadline` comes before. An
-  // operation that the caller has begun itself is finished in any case.
+  // Returns true once `ticket` has run, false if `deadline` comes before. With a
+  // deadline it leaves the operation to the queue's thread, unless it is that.
   bool Wait(Ticket ticket, MonotonicTime deadline);
+  // The same for all that have been added.
+  bool WaitForAll(MonotonicTime deadline);
 
   // Runs what is queued, and ends the thread. What is added later runs when it is
-  // waited for. Idempotent; not from an operation or its `then`.
+  // waited for without a deadline. Idempotent; not from an operation.
   void Stop();
 
  private:
@@ -55,22 +57,30 @@ class OperationQueue {
     bool is_small = false;
   };
 
-  void ThreadMain();
-  // Runs the first one, and its `then`. Requires that there is one and that none
-  // runs.
-  void RunFirst() REQUIRES(mutex_);
+  // What the thread uses; it may outlive the queue, if that ends on it.
+  struct State {
+    explicit State(Clock& its_clock) : clock(its_clock) {}
 
-  Clock& clock_;
-  Mutex mutex_;
-  CondVar added_;  // for the thread
-  CondVar ran_;
-  std::deque<Entry> queue_ GUARDED_BY(mutex_);
-  Ticket last_added_ GUARDED_BY(mutex_) = 0;
-  Ticket last_run_ GUARDED_BY(mutex_) = 0;
-  bool is_running_ GUARDED_BY(mutex_) = false;
-  bool is_thread_asleep_ GUARDED_BY(mutex_) = false;  // until it is notified
-  bool is_stopping_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: uses everything above
+    void ThreadMain();
+    // Runs the first one, and its `then`. Requires that there is one and that
+    // none runs.
+    void RunFirst() REQUIRES(mutex);
+
+    Clock& clock;
+    Mutex mutex;
+    CondVar added;  // for the thread
+    CondVar ran;
+    std::deque<Entry> queue GUARDED_BY(mutex);
+    Ticket last_added GUARDED_BY(mutex) = 0;
+    Ticket last_run GUARDED_BY(mutex) = 0;
+    bool is_running GUARDED_BY(mutex) = false;
+    bool is_thread_asleep GUARDED_BY(mutex) = false;  // until it is notified
+    bool is_stopping GUARDED_BY(mutex) = false;
+    std::thread::id thread GUARDED_BY(mutex);
+  };
+
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
 };
 
 }  // namespace ringmaster

@@ -1,7 +1,9 @@
 #include "worker/torch/operation_queue.h"
 
 #include <atomic>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -112,6 +114,35 @@ TEST(OperationQueueTest, WhatFollowsAnOperationMayWaitForAnother) {
   }
 }
 
+TEST(OperationQueueTest, AWaitWithADeadlineLeavesTheWorkToTheThread) {
+  OperationQueue queue(Clock::Real());
+  Gate gate;
+  const auto ticket =
+      queue.Add([&] { gate.Pass(); }, kNothing, /*is_small=*/true);
+  EXPECT_FALSE(queue.Wait(ticket, Clock::Real().Now() + absl::Milliseconds(5)));
+  EXPECT_FALSE(queue.WaitForAll(Clock::Real().Now() + absl::Milliseconds(5)));
+  gate.Open();
+  EXPECT_TRUE(queue.WaitForAll(Soon()));
+}
+
+TEST(OperationQueueTest, MayEndOnItsOwnThread) {
+  auto queue = std::make_shared<OperationQueue>(Clock::Real());
+  std::atomic<bool> is_over{false};
+  OperationQueue* const raw = queue.get();
+  Gate gate;
+  // The last one who knows it is what follows its operation.
+  raw->Add([&] { gate.Pass(); },
+           [&, owner = std::move(queue)]() mutable {
+             owner.reset();
+             is_over = true;
+           },
+           /*is_small=*/false);
+  gate.Open();
+  const MonotonicTime limit = Soon();
+  while (!is_over && Clock::Real().Now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(is_over);
+}
+
 TEST(OperationQueueTest, OnceStoppedItRunsWhatIsWaitedFor) {
   OperationQueue queue(Clock::Real());
   queue.Stop();
@@ -119,7 +150,7 @@ TEST(OperationQueueTest, OnceStoppedItRunsWhatIsWaitedFor) {
   bool has_run = false;
   const auto ticket =
       queue.Add([&] { has_run = true; }, kNothing, /*is_small=*/false);
-  EXPECT_TRUE(queue.Wait(ticket, Soon()));
+  EXPECT_TRUE(queue.Wait(ticket, Never()));
   EXPECT_TRUE(has_run);
 }
 

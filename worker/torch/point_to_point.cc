@@ -113,16 +113,29 @@ PointToPoint::PointToPoint(int rank, std::vector<std::unique_ptr<Link>> links,
   }
 }
 
-PointToPoint::~PointToPoint() {
-  Abort("the process group was destroyed");
+PointToPoint::~PointToPoint() { Stop("the process group was destroyed"); }
+
+void PointToPoint::Stop(std::string_view why) {
   std::thread thread;
   {
-    MutexLock lock(mutex_);
+    const Locked lock(*this);
+    AbortLocked(why);
     WakeThread();
     is_stopping_ = true;
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
+}
+
+absl::Status PointToPoint::CheckAnyPeer() const {
+  absl::Status last =
+      absl::InvalidArgumentError("there is no other rank in the process group");
+  for (const Peer& peer : peers_) {
+    if (peer.link == nullptr) continue;
+    if (peer.failure.ok()) return absl::OkStatus();
+    last = peer.failure;
+  }
+  return last;
 }
 
 absl::Status PointToPoint::CheckPeer(int rank) const {
@@ -164,7 +177,7 @@ std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
       Transfer::Receive(from, key, bytes, std::move(owner));
   const Locked lock(*this);
   absl::Status status = abort_;
-  if (status.ok() && from != kAnyRank) status = CheckPeer(from);
+  if (status.ok()) status = from == kAnyRank ? CheckAnyPeer() : CheckPeer(from);
   if (!status.ok()) {
     End(*transfer, std::move(status));
     return transfer;
@@ -190,6 +203,7 @@ std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
 void PointToPoint::End(Transfer& transfer, absl::Status status) {
   if (transfer.is_over) return;
   transfer.is_over = true;
+  ++over_count_;
   if (transfer.owner != nullptr)
     released_.push_back(std::exchange(transfer.owner, nullptr));
   transfer.status = std::move(status);
@@ -202,8 +216,10 @@ void PointToPoint::FailLink(int rank, const absl::Status& why) {
   if (peer.link != nullptr) peer.link->Close();
   for (const auto& send : std::exchange(peer.sends, {})) End(*send, why);
   if (peer.into != nullptr) End(*std::exchange(peer.into, nullptr), why);
+  const bool is_last = !CheckAnyPeer().ok();
   std::erase_if(wanted_, [&](const std::shared_ptr<Transfer>& receive) {
-    if (receive->peer != rank) return false;
+    if (receive->peer != rank && !(is_last && receive->peer == kAnyRank))
+      return false;
     End(*receive, why);
     return true;
   });
@@ -370,6 +386,7 @@ bool PointToPoint::IsAnythingWanted(int rank) {
 
 absl::Status PointToPoint::Wait(Transfer& transfer, MonotonicTime deadline) {
   const Locked lock(*this);
+  awaited_.push_back(&transfer);
   while (!transfer.is_over) {
     if (over_.WaitUntil(mutex_, clock_, deadline) || transfer.is_over) continue;
     const absl::Status status = absl::DeadlineExceededError(
@@ -385,7 +402,17 @@ absl::Status PointToPoint::Wait(Transfer& transfer, MonotonicTime deadline) {
     }
     End(transfer, status);
   }
+  awaited_.erase(std::find(awaited_.begin(), awaited_.end(), &transfer));
   return transfer.status;
+}
+
+PointToPoint::Awaited PointToPoint::awaited() const {
+  MutexLock lock(mutex_);
+  for (const Transfer* transfer : awaited_) {
+    if (transfer->peer == kAnyRank || transfer->is_over) continue;
+    return {transfer->peer, transfer->key, transfer->is_send, over_count_};
+  }
+  return {.rank = kAnyRank, .key = {}, .is_send = false, .over = over_count_};
 }
 
 bool PointToPoint::IsOver(const Transfer& transfer) const {
@@ -400,6 +427,10 @@ int PointToPoint::SourceOf(const Transfer& transfer) const {
 
 void PointToPoint::Abort(std::string_view why) {
   const Locked lock(*this);
+  AbortLocked(why);
+}
+
+void PointToPoint::AbortLocked(std::string_view why) {
   if (!abort_.ok()) return;
   abort_ = absl::AbortedError(absl::string_view(why.data(), why.size()));
   for (size_t i = 0; i < peers_.size(); ++i) {
@@ -409,7 +440,7 @@ void PointToPoint::Abort(std::string_view why) {
 }
 
 void PointToPoint::StartThread() {
-  if (thread_.joinable()) return;
+  if (thread_.joinable() || is_stopping_) return;
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "messages");
     ThreadMain();

@@ -81,8 +81,19 @@ class PointToPoint {
   // The rank that a message came from, once it is over; else -1.
   [[nodiscard]] int SourceOf(const Transfer& transfer) const;
 
+  // What the longest wait is for that has a peer: for those who watch.
+  struct Awaited {
+    int rank = kAnyRank;  // kAnyRank: there is none
+    MessageKey key;
+    bool is_send = false;
+    int64_t over = 0;  // transfers that are over by now
+  };
+  [[nodiscard]] Awaited awaited() const;
+
   // Fails everything under way and to come with ABORTED `why`.
   void Abort(std::string_view why);
+  // The same, and ends the thread.
+  void Stop(std::string_view why);
 
  private:
   static constexpr size_t kHeaderBytes = 16;
@@ -122,6 +133,9 @@ class PointToPoint {
   [[nodiscard]] absl::Status CheckPeer(int rank) const;
   void End(Transfer& transfer, absl::Status status) REQUIRES(mutex_);
   void FailLink(int rank, const absl::Status& why) REQUIRES(mutex_);
+  void AbortLocked(std::string_view why) REQUIRES(mutex_);
+  // OK if a message may still come from some rank.
+  [[nodiscard]] absl::Status CheckAnyPeer() const REQUIRES(mutex_);
 
   // Do what can be done now. Errors of the link end in FailLink.
   void AdvanceSends(int rank) REQUIRES(mutex_);
@@ -148,6 +162,8 @@ class PointToPoint {
   CondVar over_;
   std::vector<Peer> peers_ GUARDED_BY(mutex_);
   TransferList wanted_ GUARDED_BY(mutex_);  // receives that have no message yet
+  std::deque<const Transfer*> awaited_ GUARDED_BY(mutex_);  // by Wait
+  int64_t over_count_ GUARDED_BY(mutex_) = 0;
   std::vector<Owner> released_
       GUARDED_BY(mutex_);  // of transfers that are over
   absl::Status abort_ GUARDED_BY(mutex_);

@@ -201,6 +201,42 @@ TEST(PointToPointTest, RefusesItselfAndStrangers) {
   }
 }
 
+TEST(PointToPointTest, NobodyIsLeftToSendWhateverItIs) {
+  auto ranks = RanksOf(3);
+  std::string text(2, ' ');
+  const auto early =
+      ranks[0]->Receive(PointToPoint::kAnyRank, Tag(0), Write(text));
+  ranks[1].reset();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ranks[0]->Wait(
+      *ranks[0]->Receive(PointToPoint::kAnyRank, Tag(1), Write(text)),
+      Clock::Real().Now() + absl::Milliseconds(50))));
+  ranks[2].reset();
+  EXPECT_TRUE(absl::IsUnavailable(ranks[0]->Wait(*early, Soon())));
+  EXPECT_TRUE(absl::IsUnavailable(ranks[0]->Wait(
+      *ranks[0]->Receive(PointToPoint::kAnyRank, Tag(0), Write(text)),
+      Soon())));
+}
+
+TEST(PointToPointTest, TellsWhomItWaitsFor) {
+  const auto ranks = RanksOf(2);
+  EXPECT_EQ(ranks[0]->awaited().rank, PointToPoint::kAnyRank);
+  std::string text(2, ' ');
+  const auto receive = ranks[0]->Receive(1, Tag(4), Write(text));
+  std::thread waiting(
+      [&] { EXPECT_TRUE(ranks[0]->Wait(*receive, Soon()).ok()); });
+  const MonotonicTime limit = Soon();
+  while (ranks[0]->awaited().rank != 1 && Clock::Real().Now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(ranks[0]->awaited().key, Tag(4));
+  EXPECT_FALSE(ranks[0]->awaited().is_send);
+  const std::string sent = "ok";
+  EXPECT_TRUE(
+      ranks[1]->Wait(*ranks[1]->Send(0, Tag(4), Read(sent)), Soon()).ok());
+  waiting.join();
+  EXPECT_EQ(ranks[0]->awaited().rank, PointToPoint::kAnyRank);
+  EXPECT_EQ(ranks[0]->awaited().over, 1);
+}
+
 TEST(PointToPointTest, AnAbortUnblocks) {
   const auto ranks = RanksOf(2);
   std::string text = "x";

@@ -32,6 +32,10 @@ constexpr int64_t kMaxSmallBytes = 64 << 10;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 
+// The end of a group waits for its operations as long as this. They may have
+// been started in vain: this rank may end because of an error.
+constexpr absl::Duration kLastOperations = absl::Seconds(10);
+
 absl::Duration FromChrono(std::chrono::milliseconds duration) {
   return absl::FromChrono(duration);
 }
@@ -113,7 +117,8 @@ RankGroupOptions OptionsOf(int rank, int size,
   // As gloo has it: a list, of which the first counts here.
   std::string interface_name = Variable("GLOO_SOCKET_IFNAME");
   interface_name = interface_name.substr(0, interface_name.find(','));
-  if (!store_host.empty() || !interface_name.empty()) {
+  options.is_local_only = store_host.empty() && interface_name.empty();
+  if (!options.is_local_only) {
     const absl::StatusOr<std::string> address =
         AddressTowards(store_host, interface_name);
     if (!address.ok()) throw ErrorOf(address.status());
@@ -142,14 +147,11 @@ std::optional<DType> DTypeOf(const at::Tensor& tensor) {
 }
 
 // Nullopt: not reduced as it travels.
-std::optional<Reduction> ReductionOf(const c10d::ReduceOp& op,
-                                     const at::Tensor& tensor) {
+std::optional<Reduction> ReductionOf(const c10d::ReduceOp& op) {
   switch (op) {
     case c10d::ReduceOp::SUM:
       return Reduction::kSum;
     case c10d::ReduceOp::AVG:
-      TORCH_CHECK(tensor.is_floating_point(),
-                  "an average is of floating point numbers");
       return Reduction::kAverage;
     case c10d::ReduceOp::MIN:
       return Reduction::kMin;
@@ -204,6 +206,34 @@ at::Tensor Single(const Tensors& tensors) {
               tensors.size());
   CheckTensor(tensors[0]);
   return tensors[0];
+}
+
+int CheckedRoot(int64_t root, int size) {
+  TORCH_CHECK(root >= 0 && root < size, "rank ", root,
+              " is to be the root in a process group of ", size);
+  return static_cast<int>(root);
+}
+
+void CheckReduction(const c10d::ReduceOp& op, const at::Tensor& tensor) {
+  const bool is_real = tensor.is_floating_point() || tensor.is_complex();
+  switch (op) {
+    case c10d::ReduceOp::AVG:
+      TORCH_CHECK(tensor.is_floating_point(),
+                  "an average is of floating point numbers");
+      break;
+    case c10d::ReduceOp::BAND:
+    case c10d::ReduceOp::BOR:
+    case c10d::ReduceOp::BXOR:
+      TORCH_CHECK(!is_real, "bit operations are of integers");
+      break;
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::PRODUCT:
+    case c10d::ReduceOp::MIN:
+    case c10d::ReduceOp::MAX:
+      break;
+    default:
+      TORCH_CHECK(false, "this reduction is for GPUs");
+  }
 }
 
 void CheckLike(const Tensors& tensors, const at::Tensor& other, int count) {
@@ -286,6 +316,17 @@ RankGroup::Parts SplitRows(const at::Tensor& tensor,
   return parts;
 }
 
+absl::Status Guarded(
+    const std::function<absl::Status(absl::Duration timeout)>& body,
+    absl::Duration timeout) {
+  try {
+    at::NoGradGuard no_gradients;
+    return body(timeout);
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  }
+}
+
 // Work of the queue.
 class QueuedWork final : public c10d::Work {
  public:
@@ -298,9 +339,9 @@ class QueuedWork final : public c10d::Work {
              std::function<absl::Status()> body, bool is_small,
              const c10::intrusive_ptr<QueuedWork>& self) {
     queue_ = std::move(queue);
-    ticket_ = queue_->Add(
-        [self, body = std::move(body)] { self->Finish(Guarded(body)); },
-        [self] { self->CompleteFuture(); }, is_small);
+    ticket_ =
+        queue_->Add([self, body = std::move(body)] { self->Finish(body()); },
+                    [self] { self->CompleteFuture(); }, is_small);
   }
 
   bool wait(std::chrono::milliseconds timeout) override {
@@ -330,15 +371,6 @@ class QueuedWork final : public c10d::Work {
   }
 
  private:
-  static absl::Status Guarded(const std::function<absl::Status()>& body) {
-    try {
-      at::NoGradGuard no_gradients;
-      return body();
-    } catch (const std::exception& error) {
-      return absl::InternalError(error.what());
-    }
-  }
-
   void Finish(const absl::Status& status) {
     finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
   }
@@ -438,12 +470,14 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
   TorchStore group_store(*store);
   absl::StatusOr<std::unique_ptr<RankGroup>> group =
       RankGroup::Connect(group_store, OptionsOf(rank, size, timeout));
+  if (absl::IsUnimplemented(group.status()))
+    throw OthersDecline(std::string(group.status().message()));
   if (!group.ok()) throw ErrorOf(group.status());
   group_ = *std::move(group);
   watcher_ =
       std::make_unique<PeriodicThread>(Clock::Real(), kWatchInterval, [this] {
-        const std::string line = watch_.Look(
-            group_->progress(), running_.load(), Clock::Real().Now());
+        const std::string line =
+            watch_.Look(group_->activity(running_.load()), Clock::Real().Now());
         if (!line.empty()) std::cerr << line + "\n" << std::flush;
       });
   queue_ = std::make_shared<OperationQueue>(Clock::Real());
@@ -460,9 +494,12 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   // What is queued may have to take the interpreter's lock, to free a tensor.
   std::optional<pybind11::gil_scoped_release> unlocked;
   if (PyGILState_Check() != 0) unlocked.emplace();
+  // Others may need this rank's part of what is under way.
+  (void)queue_->WaitForAll(Clock::Real().Now() + kLastOperations);
   group_->Abort("the process group was destroyed");
   queue_->Stop();
   watcher_.reset();
+  group_.reset();
 }
 
 const std::shared_ptr<PointToPoint>& ProcessGroupRingmaster::Messages() const {
@@ -485,7 +522,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
       queue_,
       [this, body = std::move(body), name, limit] {
         running_ = name;
-        return body(limit);
+        const absl::Status status = Guarded(body, limit);
+        // The others may have done more of it than this rank: what comes next
+        // would not fit.
+        if (!status.ok()) group_->Abort(std::string(status.message()));
+        return status;
       },
       is_small, work);
   return work;
@@ -506,7 +547,7 @@ absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
     return absl::OkStatus();
   }
   const std::optional<DType> dtype = DTypeOf(tensor);
-  const std::optional<Reduction> reduction = ReductionOf(op, tensor);
+  const std::optional<Reduction> reduction = ReductionOf(op);
   if (dtype.has_value() && reduction.has_value()) {
     CollectiveRequest request =
         AllReduceSum({tensor.data_ptr(), tensor.numel(), *dtype});
@@ -567,7 +608,7 @@ absl::Status ProcessGroupRingmaster::ReduceScatterRows(at::Tensor& rows,
                                                        c10d::ReduceOp op,
                                                        absl::Duration timeout) {
   const std::optional<DType> dtype = DTypeOf(rows);
-  const std::optional<Reduction> reduction = ReductionOf(op, rows);
+  const std::optional<Reduction> reduction = ReductionOf(op);
   if (dtype.has_value() && reduction.has_value()) {
     CollectiveRequest request =
         ReduceScatterSum({rows.data_ptr(), rows.numel(), *dtype});
@@ -583,7 +624,7 @@ absl::Status ProcessGroupRingmaster::ReduceScatterRows(at::Tensor& rows,
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   at::Tensor tensor = Single(tensors);
-  const int root = static_cast<int>(options.rootRank);
+  const int root = CheckedRoot(options.rootRank, size_);
   return Start(c10d::OpType::BROADCAST, "broadcast", {tensor}, options.timeout,
                [this, tensor, root](absl::Duration timeout) mutable {
                  const bool is_packed = IsPacked(tensor);
@@ -608,6 +649,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce(
                  });
   }
   at::Tensor tensor = Single(tensors);
+  CheckReduction(options.reduceOp, tensor);
   return Start(
       c10d::OpType::ALLREDUCE, "all_reduce", {tensor}, options.timeout,
       [this, tensor, op = options.reduceOp](absl::Duration timeout) mutable {
@@ -623,6 +665,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
     TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(),
                 "the tensors of all_reduce_coalesced must have one dtype");
   }
+  CheckReduction(options.reduceOp, tensors[0]);
   return Start(
       c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
       options.timeout,
@@ -645,7 +688,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce(
     Tensors& tensors, const c10d::ReduceOptions& options) {
   at::Tensor tensor = Single(tensors);
-  const bool is_root = options.rootRank == rank_;
+  CheckReduction(options.reduceOp, tensor);
+  const bool is_root = CheckedRoot(options.rootRank, size_) == rank_;
   return Start(c10d::OpType::REDUCE, "reduce", {tensor}, options.timeout,
                [this, tensor, is_root,
                 op = options.reduceOp](absl::Duration timeout) mutable {
@@ -732,7 +776,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
     std::vector<Tensors>& outputs, Tensors& inputs,
     const c10d::GatherOptions& options) {
   const at::Tensor input = Single(inputs);
-  const int root = static_cast<int>(options.rootRank);
+  const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
   if (rank_ == root) {
     TORCH_CHECK(outputs.size() == 1, "one list of tensors is expected, not ",
@@ -765,7 +809,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
     Tensors& outputs, std::vector<Tensors>& inputs,
     const c10d::ScatterOptions& options) {
   at::Tensor output = Single(outputs);
-  const int root = static_cast<int>(options.rootRank);
+  const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
   if (rank_ == root) {
     TORCH_CHECK(inputs.size() == 1, "one list of tensors is expected, not ",
@@ -802,6 +846,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce_scatter(
   TORCH_CHECK(inputs.size() == 1, "one list of tensors is expected, not ",
               inputs.size());
   CheckLike(inputs[0], output, size_);
+  CheckReduction(options.reduceOp, output);
   return Start(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", {output},
                options.timeout,
                [this, tensors = inputs[0], output,
@@ -822,6 +867,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
                   input.numel() == output.numel() * size_,
               "the input of reduce_scatter must be ", size_,
               " times as large as its output, and of its dtype");
+  CheckReduction(options.reduceOp, output);
   return Start(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_base",
                {output}, options.timeout,
                [this, output, input,

@@ -11,8 +11,9 @@
 // than 64 KiB travel in half the bytes.
 // A rank that waits for another for longer than RINGMASTER_TORCH_PATIENCE (30s)
 // says so on standard error.
-// A failed or timed-out collective fails all later ones of the group, and its
-// message names the rank that was waited for.
+// A failed or timed-out collective fails all later operations of the group, and
+// its message names the rank that was waited for.
+// The end of a group waits for what is under way, for up to ten seconds.
 // Thread-safety: as of PyTorch's: one thread starts operations.
 #ifndef RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_
 #define RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_
@@ -24,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -40,13 +42,21 @@
 
 namespace ringmaster {
 
+// A rank uses another back end, so no group of ours can be made: says which and
+// why.
+class OthersDecline : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class ProcessGroupRingmaster final : public c10d::ProcessGroup {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
 
   // Meets the other ranks in `store`. `timeout` is also that of operations that
-  // have none of their own. Throws std::runtime_error that names who is missing.
+  // have none of their own. Throws OthersDecline, or std::runtime_error that names
+  // who is missing.
   ProcessGroupRingmaster(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                          int size, std::chrono::milliseconds timeout);
   ~ProcessGroupRingmaster() override;

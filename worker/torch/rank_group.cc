@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/plan/topology.h"
 #include "common/status/status_macros.h"
 #include "common/transport/establish.h"
@@ -27,6 +28,16 @@ Topology TopologyOf(const GroupMembers& members) {
     if (host == hosts.end()) hosts.push_back(member.host_key);
   }
   return Topology(std::move(host_of_rank));
+}
+
+absl::Status CheckAddress(const RankGroupOptions& options,
+                          const GroupMembers& members) {
+  if (!options.is_local_only || TopologyOf(members).host_count() == 1)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the ranks are on several hosts, and rank ", options.rank,
+      " does not know its address there: set MASTER_ADDR, or "
+      "GLOO_SOCKET_IFNAME to the interface that others reach it over"));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectCollectives(
@@ -92,6 +103,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
                                {options.host_key, listener.address().ToString(),
                                 message_listener.address().ToString()},
                                options.connect_timeout));
+  RETURN_IF_ERROR(CheckAddress(options, members));
   const MonotonicTime deadline = options.clock->Now() + options.connect_timeout;
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                    ConnectCollectives(listener, members, options, deadline));
@@ -110,11 +122,41 @@ RankGroup::RankGroup(std::unique_ptr<Communicator> communicator,
       communicator_(std::move(communicator)),
       messages_(std::move(messages)) {}
 
-RankGroup::~RankGroup() = default;
+RankGroup::~RankGroup() {
+  // Those who hold a message may outlive the group.
+  if (messages_ != nullptr) messages_->Stop("the process group was destroyed");
+}
 
 absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
                                       absl::Duration timeout) {
-  return communicator_->Run(request, clock_.Now() + timeout);
+  const absl::Status status =
+      communicator_->Run(request, clock_.Now() + timeout);
+  if (!status.ok()) has_failed_ = true;
+  return status;
+}
+
+RankActivity RankGroup::activity(std::string_view collective) const {
+  const CollectiveProgress progress = communicator_->progress();
+  RankActivity activity;
+  activity.done = progress.completed;
+  // After a failure it goes on to say whom it waited for.
+  if (progress.waiting_for_rank >= 0 && !has_failed_) {
+    activity.awaited_rank = progress.waiting_for_rank;
+    activity.operation = absl::StrCat(
+        absl::string_view(collective.data(), collective.size()),
+        ", collective ", progress.completed + 1, " of its process group");
+  }
+  if (messages_ == nullptr) return activity;
+  const PointToPoint::Awaited awaited = messages_->awaited();
+  activity.done += awaited.over;
+  if (activity.awaited_rank < 0 && awaited.rank != PointToPoint::kAnyRank) {
+    activity.awaited_rank = awaited.rank;
+    activity.operation = awaited.key.kind == MessageKey::Kind::kCollective
+                             ? std::string(collective)
+                             : absl::StrCat(awaited.is_send ? "send" : "recv",
+                                            ", tag ", awaited.key.tag);
+  }
+  return activity;
 }
 
 absl::Status RankGroup::CheckMessages() const {
@@ -182,6 +224,7 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
     const absl::Status status =
         messages_->Wait(*messages_->Receive(peer, key, word), deadline);
     if (status.ok()) continue;
+    if (!absl::IsDeadlineExceeded(status)) return status;
     missing.push_back(absl::StrCat(peer));
     if (!names_all) break;
   }

@@ -7,6 +7,7 @@
 #ifndef RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 #define RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "worker/collective/communicator.h"
 #include "worker/torch/group_store.h"
 #include "worker/torch/point_to_point.h"
+#include "worker/torch/wait_watch.h"
 
 namespace ringmaster {
 
@@ -34,8 +36,9 @@ struct RankGroupOptions {
   absl::Duration connect_timeout = absl::Minutes(30);
   // Where this rank listens, as in "host:port": see AddressTowards.
   std::string address = "127.0.0.1";
-  std::string host_key;    // of this host; ThisHostKey
-  Clock* clock = nullptr;  // outlives the group
+  bool is_local_only = false;  // for want of a better one, it is of loopback
+  std::string host_key;        // of this host; ThisHostKey
+  Clock* clock = nullptr;      // outlives the group
 };
 
 class RankGroup {
@@ -46,9 +49,12 @@ class RankGroup {
 
   //   DEADLINE_EXCEEDED    names ranks that have not come
   //   FAILED_PRECONDITION  another rank is not of this group
+  //   FAILED_PRECONDITION  or is on another host, and this one is_local_only
+  //   UNIMPLEMENTED        another rank uses another back end: it says why
   //   UNAVAILABLE          the store, or an address, is not to be had
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RankGroup>> Connect(
       GroupStore& store, const RankGroupOptions& options);
+  // Ends all connections, and the threads.
   ~RankGroup();
 
   [[nodiscard]] int rank() const { return communicator_->rank(); }
@@ -74,10 +80,8 @@ class RankGroup {
   [[nodiscard]] absl::Status MonitoredBarrier(absl::Duration timeout,
                                               bool names_all);
 
-  // Communicator::progress.
-  [[nodiscard]] CollectiveProgress progress() const {
-    return communicator_->progress();
-  }
+  // What it does now; `collective` is the name of the operation that runs.
+  [[nodiscard]] RankActivity activity(std::string_view collective) const;
 
   // Null if the group is too large for messages. It may outlive the group.
   [[nodiscard]] const std::shared_ptr<PointToPoint>& messages() const {
@@ -96,6 +100,7 @@ class RankGroup {
   const std::unique_ptr<Communicator> communicator_;
   const std::shared_ptr<PointToPoint> messages_;
   uint32_t exchanges_ = 0;
+  std::atomic<bool> has_failed_{false};  // a collective
 };
 
 }  // namespace ringmaster

@@ -163,6 +163,47 @@ TEST(RankGroupTest, AnotherBackEndIsNoticed) {
       MeetMembers(store, 0, 2, {"h", "a:1", "a:2"}, kLong).status()));
 }
 
+TEST(RankGroupTest, AllLearnThatOneUsesAnotherBackEnd) {
+  const GroupMember self = {"h", "a:1", "a:2"};
+  for (const int declining : {0, 1}) {
+    MemoryStore store;
+    const std::string text = std::string(kDeclined) + "it has a GPU";
+    ASSERT_TRUE(
+        store.Set(absl::StrCat("ringmaster/member/", declining), text).ok());
+    if (declining == 0) {
+      ASSERT_TRUE(store.Set("ringmaster/members", text).ok());
+    }
+    for (const int rank : {0, 1, 2}) {
+      if (rank == declining) continue;
+      const absl::Status status =
+          MeetMembers(store, rank, 3, self, kLong).status();
+      EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr("uses another back end: "));
+      EXPECT_THAT(status.message(), HasSubstr("it has a GPU"));
+    }
+  }
+}
+
+TEST(RankGroupTest, SeveralHostsNeedAddresses) {
+  MemoryStore store;
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      RankGroupOptions options;
+      options.rank = rank;
+      options.world_size = 2;
+      options.connect_timeout = kLong;
+      options.is_local_only = true;
+      options.host_key = absl::StrCat("host-", rank);
+      options.clock = &Clock::Real();
+      const absl::Status status = RankGroup::Connect(store, options).status();
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr("GLOO_SOCKET_IFNAME"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(AddressTowardsTest, IsThatOfTheWayThere) {
   EXPECT_EQ(*AddressTowards("127.0.0.1", ""), "127.0.0.1");
   EXPECT_EQ(*AddressTowards("::1", ""), "[::1]");

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
@@ -36,6 +37,12 @@ std::string MemberKey(int rank) {
 std::string ToText(const GroupMember& member) {
   return absl::StrCat(member.host_key, " ", member.address, " ",
                       member.message_address);
+}
+
+absl::Status CheckDeclined(int rank, absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, kDeclined)) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("rank ", rank, " uses another back end: ", text));
 }
 
 absl::StatusOr<GroupMember> MemberOf(absl::string_view text) {
@@ -72,6 +79,7 @@ absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
       continue;
     }
     RETURN_IF_ERROR(member.status());
+    RETURN_IF_ERROR(CheckDeclined(rank, *member));
     RETURN_IF_ERROR(MemberOf(*member).status());
     lines.push_back(*std::move(member));
   }
@@ -92,18 +100,26 @@ absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store, int rank,
                                          absl::Duration limit) {
   RETURN_IF_ERROR(store.Set(MemberKey(rank), ToText(self)));
   if (rank == 0) {
-    ASSIGN_OR_RETURN(const std::string all,
-                     CollectMembers(store, world_size, limit));
-    RETURN_IF_ERROR(store.Set(kMembersKey, all));
+    const absl::StatusOr<std::string> all =
+        CollectMembers(store, world_size, limit);
+    if (absl::IsUnimplemented(all.status())) {
+      RETURN_IF_ERROR(store.Set(
+          kMembersKey, absl::StrCat(kDeclined, all.status().message())));
+    }
+    RETURN_IF_ERROR(all.status());
+    RETURN_IF_ERROR(store.Set(kMembersKey, *all));
   }
   const absl::StatusOr<std::string> all = store.Get(kMembersKey, limit);
   if (absl::IsDeadlineExceeded(all.status())) {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", rank, " waited for rank 0 to list the process group for ",
         absl::FormatDuration(limit),
-        ": it, or another rank, did not call init_process_group or new_group"));
+        ": it, or another rank, did not make this group, or did so with "
+        "another "
+        "back end"));
   }
   RETURN_IF_ERROR(all.status());
+  RETURN_IF_ERROR(CheckDeclined(0, *all));
   const std::vector<std::string> lines = absl::StrSplit(*all, '\n');
   if (lines.size() != static_cast<size_t>(world_size) + 2) {
     return absl::FailedPreconditionError(

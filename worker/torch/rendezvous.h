@@ -29,8 +29,14 @@ struct GroupMembers {
   std::vector<GroupMember> members;  // by rank
 };
 
+// What a rank that uses another back end puts in the place of its member, with
+// the reason behind it; rank 0 also in the place of the list. sitecustomize.py
+// does so.
+inline constexpr char kDeclined[] = "declined: ";
+
 //   DEADLINE_EXCEEDED    names the ranks that have not come within `limit`, or
 //                        rank 0
+//   UNIMPLEMENTED        a rank has declined (kDeclined): all get to know why
 //   FAILED_PRECONDITION  the store holds something else
 //   UNAVAILABLE          the store is gone
 [[nodiscard]] absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store,

@@ -13,17 +13,34 @@ import sys
 _WATCHED = "torch.distributed.distributed_c10d"
 
 
-def _our_class(module):
-    """The class that makes groups in the place of gloo's; None where gloo does what we do not, or ours cannot be loaded."""
-    # There gloo takes tensors on GPUs; and with DETAIL it is gloo that checks what all ranks do.
-    if module.torch.cuda.is_available() or module.get_debug_level() == module.DebugLevel.DETAIL:
-        return None
+def _load(module):
+    """Returns our module, or None, and why gloo is to be left in its place."""
+    if module.torch.cuda.is_available():
+        return None, "there is a GPU, whose tensors gloo takes"
+    if module.get_debug_level() == module.DebugLevel.DETAIL:
+        return None, "TORCH_DISTRIBUTED_DEBUG=DETAIL has gloo check what all ranks do"
     try:
         import ringmaster_torch
     except ImportError as error:
         print("ringmaster: gloo is left in its place: %s" % error, file=sys.stderr)
-        return None
-    return ringmaster_torch.ProcessGroupRingmaster
+        return None, str(error)
+    return ringmaster_torch, None
+
+
+def _new_group(module, gloo, store, rank, size, timeout):
+    """A group of ours; of gloo's if one of the ranks cannot have ours."""
+    ours, why = _load(module)
+    if ours is not None:
+        try:
+            return ours.ProcessGroupRingmaster(store, rank, size, timeout=timeout)
+        except ours.OthersDecline as error:
+            print("ringmaster: gloo is left in its place: %s" % error, file=sys.stderr)
+            return gloo(store, rank, size, timeout=timeout)
+    # The others look there (rendezvous.h).
+    store.set("ringmaster/member/%d" % rank, "declined: " + why)
+    if rank == 0:
+        store.set("ringmaster/members", "declined: " + why)
+    return gloo(store, rank, size, timeout=timeout)
 
 
 def _stand_in(module):
@@ -39,7 +56,7 @@ def _stand_in(module):
 
     class ProcessGroupGloo(metaclass=Kind):
         def __new__(cls, store, rank, size, timeout=module.default_pg_timeout):
-            return (_our_class(module) or gloo)(store, rank, size, timeout=timeout)
+            return _new_group(module, gloo, store, rank, size, timeout)
 
     return ProcessGroupGloo
 

@@ -5,13 +5,18 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
-#include "worker/collective/communicator.h"
 
 namespace ringmaster {
+
+// What a rank does at a moment.
+struct RankActivity {
+  int64_t done = 0;            // operations; a larger number is progress
+  int awaited_rank = -1;       // -1: it waits for none
+  std::string operation = {};  // that it waits in
+};
 
 class WaitWatch {
  public:
@@ -19,16 +24,14 @@ class WaitWatch {
   WaitWatch(int rank, absl::Duration patience)
       : rank_(rank), patience_(patience) {}
 
-  // Call it now and then with what the communicator does, and the name of the
-  // operation. Returns the line to show; empty: there is nothing new.
-  [[nodiscard]] std::string Look(const CollectiveProgress& progress,
-                                 std::string_view operation, MonotonicTime now);
+  // Call it now and then. Returns the line to show; empty: there is nothing new.
+  [[nodiscard]] std::string Look(const RankActivity& activity,
+                                 MonotonicTime now);
 
  private:
   const int rank_;
   const absl::Duration patience_;
-  int64_t completed_ = -1;  // when it was last looked
-  int awaited_ = -1;
+  int64_t done_ = -1;  // when it was last looked
   MonotonicTime since_;
   absl::Duration told_;  // zero: not yet
 };

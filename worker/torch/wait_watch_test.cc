@@ -9,43 +9,40 @@ MonotonicTime At(int seconds) {
   return MonotonicTime() + absl::Seconds(1000 + seconds);
 }
 
-CollectiveProgress Waiting(int rank, int64_t completed) {
-  return {.completed = completed,
-          .started = completed + 1,
-          .waiting_for_rank = rank};
+RankActivity Waiting(int rank, int64_t done) {
+  return {.done = done, .awaited_rank = rank, .operation = "all_reduce"};
 }
 
 TEST(WaitWatchTest, TellsOfALongWaitAndOfItsEnd) {
   WaitWatch watch(1, absl::Seconds(30));
-  EXPECT_EQ(watch.Look(Waiting(3, 7), "all_reduce", At(0)), "");
-  EXPECT_EQ(watch.Look(Waiting(3, 7), "all_reduce", At(29)), "");
-  EXPECT_EQ(watch.Look(Waiting(3, 7), "all_reduce", At(31)),
-            "ringmaster: rank 1 has waited 31 s for rank 3 in all_reduce, "
-            "collective 8 of its process group");
-  EXPECT_EQ(watch.Look(Waiting(3, 7), "all_reduce", At(59)), "");
-  EXPECT_NE(watch.Look(Waiting(3, 7), "all_reduce", At(60)), "");
-  EXPECT_EQ(watch.Look(Waiting(3, 7), "all_reduce", At(119)), "");
-  EXPECT_EQ(watch.Look(Waiting(2, 8), "all_reduce", At(121)),
+  EXPECT_EQ(watch.Look(Waiting(3, 7), At(0)), "");
+  EXPECT_EQ(watch.Look(Waiting(3, 7), At(29)), "");
+  EXPECT_EQ(watch.Look(Waiting(3, 7), At(31)),
+            "ringmaster: rank 1 has waited 31 s for rank 3 in all_reduce");
+  EXPECT_EQ(watch.Look(Waiting(3, 7), At(59)), "");
+  EXPECT_NE(watch.Look(Waiting(3, 7), At(60)), "");
+  EXPECT_EQ(watch.Look(Waiting(3, 7), At(119)), "");
+  EXPECT_EQ(watch.Look(Waiting(2, 8), At(121)),
             "ringmaster: rank 1 goes on after 121 s");
-  EXPECT_EQ(watch.Look(Waiting(2, 8), "all_reduce", At(150)), "");
+  EXPECT_EQ(watch.Look(Waiting(2, 8), At(150)), "");
 }
 
 TEST(WaitWatchTest, SaysNothingOfARankThatWorks) {
   WaitWatch watch(0, absl::Seconds(30));
   for (int second = 0; second < 1000; ++second) {
-    EXPECT_EQ(watch.Look(Waiting(1, second / 20), "barrier", At(second)), "");
+    EXPECT_EQ(watch.Look(Waiting(1, second / 20), At(second)), "");
   }
   for (int second = 1000; second < 2000; ++second)
-    EXPECT_EQ(watch.Look({}, "barrier", At(second)), "");
+    EXPECT_EQ(watch.Look({}, At(second)), "");
 }
 
 TEST(WaitWatchTest, RanksThatAreLateInTurnMakeOneWait) {
   WaitWatch watch(0, absl::Seconds(30));
-  EXPECT_EQ(watch.Look(Waiting(1, 4), "barrier", At(0)), "");
-  EXPECT_EQ(watch.Look(Waiting(2, 4), "barrier", At(20)), "");
-  EXPECT_EQ(watch.Look(Waiting(2, 4), "barrier", At(30)),
-            "ringmaster: rank 0 has waited 30 s for rank 2 in barrier, "
-            "collective 5 of its process group");
+  EXPECT_EQ(watch.Look(Waiting(1, 4), At(0)), "");
+  EXPECT_EQ(watch.Look(Waiting(2, 4), At(20)), "");
+  EXPECT_EQ(watch.Look(Waiting(2, 4), At(30)),
+            "ringmaster: rank 0 has waited 30 s for rank 2 in "
+            "all_reduce");
 }
 
 }  // namespace

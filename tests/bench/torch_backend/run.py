@@ -4,7 +4,8 @@
   python3 -m tests.bench.torch_backend.run [--ranks 2 4] [--cases gpt_14m] [--out=figures.json]
 
 Both run in the same processes, in turns (A B A B ...), started by `ringctl run`. Figures are medians over rounds: of a call's median in
-each, and of a step of DistributedDataParallel. A rank's tensor has the size that is given; gloo has its defaults. A case is trained by
+each, and of a step of DistributedDataParallel. A rank's tensor has the size that is given; gloo has its defaults, on the loopback
+interface. A case is trained by
 two models a rank: gpt2_124m takes 5 GB of each.
 """
 
