@@ -53,7 +53,7 @@ echo "newest glibc symbols: $glibc"
 for unit in coordinator worker parameter-server; do
   [[ -s $TOP/systemd/ringmaster-$unit.service ]] || fail "systemd/ringmaster-$unit.service is missing"
 done
-for module in sitecustomize.py ringmaster_torch/__init__.py ringmaster_torch/_built_for.py; do
+for module in sitecustomize.py ringmaster_torch/{__init__,_built_for,back_end,sampler}.py; do
   [[ -s $TOP/python/$module ]] || fail "python/$module is missing"
 done
 [[ -s $TOP/LICENSE && -n $(ls "$TOP/licenses") ]] || fail "license texts are missing"

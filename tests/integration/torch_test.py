@@ -441,13 +441,57 @@ if rank == 0:
                 run = self.run_here(f"""
 import os, sys
 if os.environ["RANK"] == "{declining}":
-    sys.modules["ringmaster_torch"] = None  # an ImportError
+    sys.modules["ringmaster_torch.back_end"] = None  # an ImportError
 """ + BEGIN + """
 dist.all_reduce(torch.ones(2))
 print(type(dist.distributed_c10d._get_default_group()).__name__)
 """)
                 self.assertEqual(sorted(run.stdout.splitlines()), [f"[{rank}] ProcessGroupGloo" for rank in range(3)], run.stderr)
                 self.assertEqual(run.stderr.count("ringmaster: gloo is left in its place: "), 3)
+
+    def test_an_epoch_goes_on_with_other_ranks(self):
+        script = """
+from ringmaster_torch import DistributedSampler
+data, sampler = range(103), None
+def epoch(number, parts, **options):
+    # Of each part: how many ranks, and how many samples a rank uses before it ends; None: to the end.
+    used, seen = 0, []
+    for ranks, count in parts:
+        of_ranks = []
+        for r in range(ranks):
+            sampler = DistributedSampler(data, ranks, r, **options)
+            sampler.set_epoch(number, used)
+            indices = list(sampler)
+            assert len(indices) == len(sampler)
+            of_ranks.append(indices if count is None else indices[:count])
+        assert len({len(indices) for indices in of_ranks}) == 1
+        seen += [index for indices in of_ranks for index in indices]
+        used += sum(map(len, of_ranks))
+    return seen
+whole = [(4, 5), (3, 7), (5, None)]
+note("once", sorted(epoch(1, [(4, 5), (3, 7), (2, None)])) == list(range(103)))
+seen = epoch(1, whole)
+note("all", sorted(set(seen)) == list(range(103)), len(seen) - 103)
+note("dropped", len(set(epoch(1, whole, drop_last=True))), len(epoch(1, whole, drop_last=True)))
+note("orders", epoch(1, whole) == epoch(1, whole), epoch(1, [(1, None)]) == epoch(2, [(1, None)]), epoch(1, [(1, None)], shuffle=False) == list(range(103)))
+from torch.utils.data import DataLoader
+sampler = DistributedSampler(data)
+sampler.set_epoch(0, used=3)
+batches = list(DataLoader(data, batch_size=7, sampler=sampler))
+counts = torch.bincount(torch.cat(batches), minlength=103)
+dist.all_reduce(counts)
+note("loader", int(counts.sum()), int(counts.max()))
+for bad in (lambda: DistributedSampler(data, 2, 2), lambda: sampler.set_epoch(0, -1)):
+    try:
+        bad()
+    except ValueError:
+        continue
+    raise AssertionError("no error")
+"""
+        results = self.results(script, ranks=2)
+        for rank in (0, 1):
+            self.assertEqual(results[rank], {"once": [True], "all": [True, 3], "dropped": [101, 101], "orders": [True, False, True],
+                                             "loader": [100, 1]})
 
     def test_children_of_a_script_do_not_hold_it_up(self):
         begin = time.monotonic()

@@ -1,26 +1,15 @@
-"""Ringmaster as a back end of torch.distributed: process groups for tensors in host memory.
+"""Ringmaster for PyTorch: a back end of torch.distributed for tensors in host memory, and what goes with it.
 
     import ringmaster_torch
     torch.distributed.init_process_group("ringmaster")
 
-Commands that `ringctl run` starts need neither line: there it takes the place of "gloo" (sitecustomize.py).
+Commands that `ringctl run` starts need neither line: there it takes the place of "gloo" (sitecustomize.py). Where the back end cannot be
+loaded, init_process_group does not know its name, and the rest works.
 """
 
-import torch
-import torch.distributed as dist
+from ringmaster_torch.sampler import DistributedSampler  # noqa: F401
 
-from ringmaster_torch import _built_for
-
-
-_VERSION = ".".join(_built_for.TORCH.split(".")[:2])
-
-# Another PyTorch would crash, not complain. Debian's libraries have their version in their names, those of other builds do not.
-with open("/proc/self/maps", encoding="utf-8", errors="replace") as _maps:
-    if not any("/libtorch_python.so.%s" % _VERSION in line for line in _maps):
-        raise ImportError("ringmaster_torch was built for Debian's PyTorch %s, and this is PyTorch %s of %s" % (
-            _built_for.TORCH, torch.__version__, torch.__path__[0]))
-
-from ringmaster_torch._C import OthersDecline, ProcessGroupRingmaster  # noqa: E402,F401
-
-if not hasattr(dist.Backend, "RINGMASTER"):
-    dist.Backend.register_backend("ringmaster", ProcessGroupRingmaster)
+try:
+    from ringmaster_torch import back_end  # noqa: F401
+except ImportError:
+    pass

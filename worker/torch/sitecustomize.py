@@ -14,17 +14,17 @@ _WATCHED = "torch.distributed.distributed_c10d"
 
 
 def _load(module):
-    """Returns our module, or None, and why gloo is to be left in its place."""
+    """Returns our back end, or None, and why gloo is to be left in its place."""
     if module.torch.cuda.is_available():
         return None, "there is a GPU, whose tensors gloo takes"
     if module.get_debug_level() == module.DebugLevel.DETAIL:
         return None, "TORCH_DISTRIBUTED_DEBUG=DETAIL has gloo check what all ranks do"
     try:
-        import ringmaster_torch
+        from ringmaster_torch import back_end
     except ImportError as error:
         print("ringmaster: gloo is left in its place: %s" % error, file=sys.stderr)
         return None, str(error)
-    return ringmaster_torch, None
+    return back_end, None
 
 
 def _new_group(module, gloo, store, rank, size, timeout):

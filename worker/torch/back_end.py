@@ -1,0 +1,20 @@
+"""The back end itself; fails with ImportError where this PyTorch is not the one that it was built for."""
+
+import torch
+import torch.distributed as dist
+
+from ringmaster_torch import _built_for
+
+
+_VERSION = ".".join(_built_for.TORCH.split(".")[:2])
+
+# Another PyTorch would crash, not complain. Debian's libraries have their version in their names, those of other builds do not.
+with open("/proc/self/maps", encoding="utf-8", errors="replace") as _maps:
+    if not any("/libtorch_python.so.%s" % _VERSION in line for line in _maps):
+        raise ImportError("ringmaster_torch was built for Debian's PyTorch %s, and this is PyTorch %s of %s" % (
+            _built_for.TORCH, torch.__version__, torch.__path__[0]))
+
+from ringmaster_torch._C import OthersDecline, ProcessGroupRingmaster  # noqa: E402,F401
+
+if not hasattr(dist.Backend, "RINGMASTER"):
+    dist.Backend.register_backend("ringmaster", ProcessGroupRingmaster)
