@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
        .external = MakeExternalRunner(Clock::Real(), listener,
                                       {.is_allowed = flags.allow_commands,
                                        .threads = flags.threads,
+                                       .port_range = flags.port_range,
                                        .python_path = PythonPath(),
                                        .output_file = OutputFileOf(flags)})});
 }

@@ -83,7 +83,8 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
       {.name = "data_ports",
        .unit = "FIRST-LAST",
        .help = "Ports for gradients, if a firewall allows only certain ones, "
-               "instead of --data_listen: each slot takes the first free one."},
+               "instead of --data_listen: each slot takes the first free one, "
+               "and PyTorch's process groups of a job's commands others."},
       &flags.data_ports);
   set.Add({.name = "data_encryption",
            .help = "required: what ranks send each other between hosts is "

@@ -242,6 +242,15 @@ class ExternalTest(unittest.TestCase):
             for text in (cluster.ringctl("-o", "json", "job", job).stdout, *(worker.output() for worker in workers)):
                 self.assertNotIn("open-sesame", text)
 
+    def test_ports_are_those_that_the_worker_may_use(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", "--allow_commands", "--data_ports=23000-23099")
+            cluster.await_workers(1)
+            job = cluster.submit("name: ports\nexternal: {command: [sh, -c, 'echo $MASTER_PORT $RINGMASTER_DATA_PORTS']}\n")
+            cluster.await_job(job, "SUCCEEDED")
+            self.assertRegex(cluster.ringctl("logs", job).stdout, r"230\d\d 23000-23099\n")
+
     def test_a_worker_runs_no_commands_unless_told_to(self):
         with Cluster() as cluster:
             cluster.start_coordinator()

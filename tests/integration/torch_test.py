@@ -379,6 +379,7 @@ note("rounded", large[0])
     def test_a_wrong_variable_is_one_line(self):
         for variable, words in [("RINGMASTER_TORCH_WIRE=int8", "RINGMASTER_TORCH_WIRE is neither float16 nor bfloat16"),
                                 ("RINGMASTER_TORCH_PATIENCE=soon", "RINGMASTER_TORCH_PATIENCE is no duration like 30s"),
+                                ("RINGMASTER_DATA_PORTS=5", "RINGMASTER_DATA_PORTS: "),
                                 ("GLOO_SOCKET_IFNAME=no-such", "no-such")]:
             with self.subTest(variable):
                 run = self.run_here(BEGIN, f"--env={variable}", ranks=1)

@@ -55,6 +55,10 @@ std::vector<std::string> CommandEnvironment(
   variables.emplace("OMP_NUM_THREADS", absl::StrCat(place.threads));
   // Python would hold back what it prints to a pipe.
   variables.emplace("PYTHONUNBUFFERED", "1");
+  if (place.port_range.has_value()) {
+    variables["RINGMASTER_DATA_PORTS"] =
+        absl::StrCat(place.port_range->first, "-", place.port_range->last);
+  }
   if (!place.python_path.empty()) {
     std::string& path = variables["PYTHONPATH"];
     path = absl::StrCat(place.python_path, path.empty() ? "" : ":", path);

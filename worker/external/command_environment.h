@@ -3,8 +3,11 @@
 #define RINGMASTER_WORKER_EXTERNAL_COMMAND_ENVIRONMENT_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/config/port_range.h"
 
 namespace ringmaster {
 
@@ -22,13 +25,16 @@ struct CommandPlace {
   int max_restarts = 0;
   std::string run_id;
   int threads = 1;
+  // The ports that the command is to listen on; nullopt: any.
+  std::optional<PortRange> port_range = {};
   // A directory of Python modules for the command; empty: none.
   std::string python_path = {};
 };
 
 // Returns the entries NAME=VALUE for execve, one of each name: those of the
 // process, `inherited`, without what only Ringmaster understands; `own` in
-// their place, and the rank's before all. Of the rest, OMP_NUM_THREADS and
+// their place, and the rank's before all, RINGMASTER_DATA_PORTS where there is a
+// range among them. Of the rest, OMP_NUM_THREADS and
 // PYTHONUNBUFFERED are set where nobody else did, and PYTHONPATH begins with
 // python_path.
 [[nodiscard]] std::vector<std::string> CommandEnvironment(

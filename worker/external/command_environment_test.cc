@@ -68,6 +68,15 @@ TEST(CommandEnvironmentTest, TheJobsVariablesComeBeforeTheWorkers) {
   EXPECT_THAT(environment, Contains("PYTHONUNBUFFERED="));
 }
 
+TEST(CommandEnvironmentTest, PassesTheRangeOfPortsOn) {
+  CommandPlace place = Place();
+  EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "RINGMASTER_DATA_PORTS"),
+            "");
+  place.port_range = PortRange{29500, 29599};
+  EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "RINGMASTER_DATA_PORTS"),
+            "29500-29599");
+}
+
 TEST(CommandEnvironmentTest, PutsItsModulesBeforeThoseOfOthers) {
   CommandPlace place = Place();
   EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "PYTHONPATH"), "");

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -129,11 +130,22 @@ class ExternalRunner final : public JobRunner {
   LiveGeneration live_;
 };
 
-// A port of this host that was free a moment ago; the command is to listen on
-// it.
-absl::StatusOr<int> FreePort() {
-  ASSIGN_OR_RETURN(const Listener listener, Listener::Listen("0.0.0.0:0"));
-  return listener.port();
+// A port of this host, in `range` if there is one, that was free a moment ago;
+// the command is to listen on it.
+absl::StatusOr<int> FreePort(const std::optional<PortRange>& range) {
+  if (!range.has_value()) {
+    ASSIGN_OR_RETURN(const Listener listener, Listener::Listen("0.0.0.0:0"));
+    return listener.port();
+  }
+  // Not always the first: another job of this host may be about to take that.
+  const auto turn = static_cast<int>(std::random_device()() % 0x10000);
+  for (int i = 0; i < range->count(); ++i) {
+    const int port = range->first + (turn + i) % range->count();
+    if (Listener::Listen(absl::StrCat("0.0.0.0:", port)).ok()) return port;
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no port of --data_ports=", range->first, "-", range->last,
+                   " is free for MASTER_PORT"));
 }
 
 void ExternalRunner::Want(Wish wish) {
@@ -278,7 +290,7 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   std::array<int64_t, 1> port = {0};
   std::string address;
   if (is_first) {
-    ASSIGN_OR_RETURN(port[0], FreePort());
+    ASSIGN_OR_RETURN(port[0], FreePort(options_.port_range));
     ASSIGN_OR_RETURN(HostPort own, ParseHostPort(assignment_.own_address));
     address = std::move(own.host);
   }
@@ -290,6 +302,7 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   place.run_id = assignment_.job_id;
   place.threads = options_.threads;
   place.python_path = options_.python_path;
+  place.port_range = options_.port_range;
   return place;
 }
 

@@ -16,10 +16,12 @@
 #define RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/config/port_range.h"
 #include "common/logging/log_file.h"
 #include "worker/member/job_runner.h"
 
@@ -30,6 +32,8 @@ class Listener;
 struct ExternalRunnerOptions {
   bool is_allowed = false;  // else Prepare is UNAVAILABLE
   int threads = 1;          // for OMP_NUM_THREADS
+  // The ports that commands are to listen on; nullopt: any.
+  std::optional<PortRange> port_range = {};
   // CommandPlace::python_path.
   std::string python_path = {};
   // The file that every line of output is appended to, as `[RANK] LINE`, and

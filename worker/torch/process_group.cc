@@ -16,7 +16,9 @@
 #include <utility>
 
 #include "common/clock/clock.h"
+#include "common/config/port_range.h"
 #include "common/machine/host_key.h"
+#include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "worker/torch/rendezvous.h"
 
@@ -113,6 +115,13 @@ RankGroupOptions OptionsOf(int rank, int size,
   options.connect_timeout = FromChrono(timeout);
   options.host_key = ThisHostKey();
   options.clock = &Clock::Real();
+  if (const std::string ports = Variable("RINGMASTER_DATA_PORTS");
+      !ports.empty()) {
+    const absl::StatusOr<PortRange> range = ParsePortRange(ports);
+    if (!range.ok())
+      throw ErrorOf(Annotate(range.status(), "RINGMASTER_DATA_PORTS"));
+    options.port_range = *range;
+  }
   const std::string store_host = Variable("MASTER_ADDR");
   // As gloo has it: a list, of which the first counts here.
   std::string interface_name = Variable("GLOO_SOCKET_IFNAME");

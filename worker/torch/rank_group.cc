@@ -30,6 +30,13 @@ Topology TopologyOf(const GroupMembers& members) {
   return Topology(std::move(host_of_rank));
 }
 
+absl::StatusOr<Listener> ListenFor(const RankGroupOptions& options) {
+  if (!options.port_range.has_value())
+    return Listener::Listen(absl::StrCat(options.address, ":0"));
+  return Listener::ListenInRange(options.address, options.port_range->first,
+                                 options.port_range->last);
+}
+
 absl::Status CheckAddress(const RankGroupOptions& options,
                           const GroupMembers& members) {
   if (!options.is_local_only || TopologyOf(members).host_count() == 1)
@@ -93,11 +100,10 @@ absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
 
 absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
     GroupStore& store, const RankGroupOptions& options) {
-  const std::string any_port = absl::StrCat(options.address, ":0");
-  ASSIGN_OR_RETURN(const Listener listener, Listener::Listen(any_port));
+  ASSIGN_OR_RETURN(const Listener listener, ListenFor(options));
   // One of its own: a rank may still await collectives' connections when another
   // makes those for messages.
-  ASSIGN_OR_RETURN(const Listener message_listener, Listener::Listen(any_port));
+  ASSIGN_OR_RETURN(const Listener message_listener, ListenFor(options));
   ASSIGN_OR_RETURN(const GroupMembers members,
                    MeetMembers(store, options.rank, options.world_size,
                                {options.host_key, listener.address().ToString(),

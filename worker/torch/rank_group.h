@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/config/port_range.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/communicator.h"
 #include "worker/torch/group_store.h"
@@ -36,6 +37,7 @@ struct RankGroupOptions {
   absl::Duration connect_timeout = absl::Minutes(30);
   // Where this rank listens, as in "host:port": see AddressTowards.
   std::string address = "127.0.0.1";
+  std::optional<PortRange> port_range = {};  // nullopt: any
   bool is_local_only = false;  // for want of a better one, it is of loopback
   std::string host_key;        // of this host; ThisHostKey
   Clock* clock = nullptr;      // outlives the group
@@ -51,6 +53,7 @@ class RankGroup {
   //   FAILED_PRECONDITION  another rank is not of this group
   //   FAILED_PRECONDITION  or is on another host, and this one is_local_only
   //   UNIMPLEMENTED        another rank uses another back end: it says why
+  //   RESOURCE_EXHAUSTED   no port of the range is free
   //   UNAVAILABLE          the store, or an address, is not to be had
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RankGroup>> Connect(
       GroupStore& store, const RankGroupOptions& options);

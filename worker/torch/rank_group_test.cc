@@ -16,6 +16,7 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class MemoryStore final : public GroupStore {
@@ -182,6 +183,24 @@ TEST(RankGroupTest, AllLearnThatOneUsesAnotherBackEnd) {
       EXPECT_THAT(status.message(), HasSubstr("it has a GPU"));
     }
   }
+}
+
+TEST(RankGroupTest, ListensOnPortsOfItsRange) {
+  const absl::StatusOr<Listener> taken = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(taken.ok());
+  MemoryStore store;
+  RankGroupOptions options;
+  options.host_key = "a";
+  options.clock = &Clock::Real();
+  options.port_range = PortRange{taken->port(), taken->port()};
+  const absl::Status status = RankGroup::Connect(store, options).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  options.port_range = PortRange{20000, 29999};
+  ASSERT_TRUE(RankGroup::Connect(store, options).ok());
+  const auto members = store.Get("ringmaster/members", kLong);
+  ASSERT_TRUE(members.ok());
+  EXPECT_THAT(*members, ContainsRegex("a 127.0.0.1:2[0-9]{4} 127.0.0.1:2[0-9]"
+                                      "{4}"));
 }
 
 TEST(RankGroupTest, SeveralHostsNeedAddresses) {
