@@ -83,6 +83,9 @@ for root in range(size):
 outputs = [torch.empty(2, 2, dtype=torch.float16) for _ in range(size)]
 dist.all_gather(outputs, mine(2, 2, dtype=torch.float16))
 note("all_gather", *outputs)
+outputs = [torch.empty(50000, 2) for _ in range(size)]
+dist.all_gather(outputs, mine(50000, 2))
+note("all_gather large", *[tensor[-1] for tensor in outputs], *[tensor.sum() for tensor in outputs])
 objects = [None] * size
 dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
 note("all_gather_object", objects)
@@ -158,6 +161,14 @@ assert torch.equal(output, torch.cat(all_of(3)))
 outputs = [torch.empty(other + 1) for other in range(size)]
 dist.all_to_all(outputs, [torch.full((rank + 1,), float(10 * rank + other)) for other in range(size)])
 assert all(torch.equal(output, torch.full((other + 1,), 10.0 * other + rank)) for other, output in enumerate(outputs)), outputs
+outputs = [torch.empty(300, 200).t() if other == rank else torch.empty(200, 300) for other in range(size)]
+dist.all_gather(outputs, mine(200, 300))
+assert all(torch.equal(output, other) for output, other in zip(outputs, all_of(200, 300)))
+mixed = mine(2, 3, 4, 5)
+if rank == 1:
+    mixed = mixed.contiguous(memory_format=torch.channels_last)  # the same numbers in another order
+dist.all_reduce(mixed)
+assert torch.equal(mixed, sum(all_of(2, 3, 4, 5)))
 bfloat = mine(5, dtype=torch.bfloat16)
 dist.all_reduce(bfloat)
 assert torch.equal(bfloat.float(), sum(all_of(5)))

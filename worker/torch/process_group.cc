@@ -259,11 +259,6 @@ void CheckLike(const Tensors& tensors, const at::Tensor& other, int count) {
   }
 }
 
-// Whose elements lie one after another, in whatever order of dimensions.
-bool IsPacked(const at::Tensor& tensor) {
-  return tensor.is_non_overlapping_and_dense();
-}
-
 std::span<std::byte> BytesOf(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
@@ -546,10 +541,40 @@ absl::Status ProcessGroupRingmaster::AllGatherRows(at::Tensor& all,
   return group_->RunCollective(AllGather(ByteBuffer(BytesOf(all))), timeout);
 }
 
+absl::Status ProcessGroupRingmaster::BroadcastFrom(int root, at::Tensor& tensor,
+                                                   absl::Duration timeout) {
+  at::Tensor packed = tensor.contiguous();
+  RETURN_IF_ERROR(group_->RunCollective(
+      Broadcast(ByteBuffer(BytesOf(packed)), root), timeout));
+  if (!packed.is_same(tensor)) tensor.copy_(packed);
+  return absl::OkStatus();
+}
+
+absl::Status ProcessGroupRingmaster::AllGatherInto(Tensors& tensors,
+                                                   const at::Tensor& input,
+                                                   absl::Duration timeout) {
+  if (static_cast<int64_t>(input.nbytes()) <= kMaxSmallBytes) {
+    at::Tensor all = RowsLike(input, size_);
+    CopyToRow(all, rank_, input);
+    RETURN_IF_ERROR(AllGatherRows(all, timeout));
+    for (int row = 0; row < size_; ++row)
+      CopyFromRow(tensors[static_cast<size_t>(row)], all, row);
+    return absl::OkStatus();
+  }
+  // Large ones go straight into place: one buffer for all would be written and
+  // read once more, and its pages are fresh each time.
+  tensors[static_cast<size_t>(rank_)].copy_(input);
+  for (int root = 0; root < size_; ++root) {
+    RETURN_IF_ERROR(
+        BroadcastFrom(root, tensors[static_cast<size_t>(root)], timeout));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
                                                c10d::ReduceOp op,
                                                absl::Duration timeout) {
-  if (!IsPacked(tensor)) {
+  if (!tensor.is_contiguous()) {
     at::Tensor packed = tensor.contiguous();
     RETURN_IF_ERROR(AllReduce(packed, op, timeout));
     tensor.copy_(packed);
@@ -636,12 +661,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
   const int root = CheckedRoot(options.rootRank, size_);
   return Start(c10d::OpType::BROADCAST, "broadcast", {tensor}, options.timeout,
                [this, tensor, root](absl::Duration timeout) mutable {
-                 const bool is_packed = IsPacked(tensor);
-                 at::Tensor packed = is_packed ? tensor : tensor.contiguous();
-                 RETURN_IF_ERROR(group_->RunCollective(
-                     Broadcast(ByteBuffer(BytesOf(packed)), root), timeout));
-                 if (!is_packed) tensor.copy_(packed);
-                 return absl::OkStatus();
+                 return BroadcastFrom(root, tensor, timeout);
                });
 }
 
@@ -718,12 +738,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
   return Start(
       c10d::OpType::ALLGATHER, "all_gather", outputs[0], options.timeout,
       [this, tensors = outputs[0], input](absl::Duration timeout) mutable {
-        at::Tensor all = RowsLike(input, size_);
-        CopyToRow(all, rank_, input);
-        RETURN_IF_ERROR(AllGatherRows(all, timeout));
-        for (int row = 0; row < size_; ++row)
-          CopyFromRow(tensors[static_cast<size_t>(row)], all, row);
-        return absl::OkStatus();
+        return AllGatherInto(tensors, input, timeout);
       });
 }
 
@@ -766,19 +781,17 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
     }
     results.insert(results.end(), of_rank.begin(), of_rank.end());
   }
-  return Start(
-      c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", results,
-      options.timeout, [this, outputs, inputs](absl::Duration timeout) mutable {
-        for (size_t i = 0; i < inputs.size(); ++i) {
-          at::Tensor all = RowsLike(inputs[i], size_);
-          CopyToRow(all, rank_, inputs[i]);
-          RETURN_IF_ERROR(AllGatherRows(all, timeout));
-          for (int row = 0; row < size_; ++row) {
-            CopyFromRow(outputs[static_cast<size_t>(row)][i], all, row);
-          }
-        }
-        return absl::OkStatus();
-      });
+  return Start(c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced",
+               results, options.timeout,
+               [this, outputs, inputs](absl::Duration timeout) mutable {
+                 for (size_t i = 0; i < inputs.size(); ++i) {
+                   Tensors of_input;
+                   for (const Tensors& of_rank : outputs)
+                     of_input.push_back(of_rank[i]);
+                   RETURN_IF_ERROR(AllGatherInto(of_input, inputs[i], timeout));
+                 }
+                 return absl::OkStatus();
+               });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(

@@ -118,8 +118,14 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   // The sum of sparse tensors, each with its own indices.
   [[nodiscard]] absl::Status AllReduceSparse(at::Tensor& tensor,
                                              absl::Duration timeout);
+  [[nodiscard]] absl::Status BroadcastFrom(int root, at::Tensor& tensor,
+                                           absl::Duration timeout);
   // `all` has a row for each rank; this rank's is complete.
   [[nodiscard]] absl::Status AllGatherRows(at::Tensor& all,
+                                           absl::Duration timeout);
+  // tensors[r] becomes rank r's `input`.
+  [[nodiscard]] absl::Status AllGatherInto(Tensors& tensors,
+                                           const at::Tensor& input,
                                            absl::Duration timeout);
   // Row r of the sum of `rows` becomes `output` at rank r; `rows` is scratch.
   [[nodiscard]] absl::Status ReduceScatterRows(at::Tensor& rows,
