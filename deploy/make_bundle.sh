@@ -54,12 +54,14 @@ for program in "$@"; do
   done <<<"$libraries"
 done
 
-EXTENSIONS=("$TOP"/python/ringmaster_torch/*.so)
+mapfile -t EXTENSIONS < <(find "$TOP" -path '*/python/*.so')
 for file in "$TOP"/bin/* "$TOP"/lib/* "${EXTENSIONS[@]}"; do
   strip --strip-debug "$file"
 done
 patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$TOP"/bin/*
-patchelf --force-rpath --set-rpath '$ORIGIN/../../lib' "${EXTENSIONS[@]}"
+for extension in "${EXTENSIONS[@]}"; do
+  patchelf --force-rpath --set-rpath '$ORIGIN/../../lib' "$extension"
+done
 patchelf --force-rpath --set-rpath '$ORIGIN' "$TOP"/lib/*
 
 # The same inputs give the same bytes.

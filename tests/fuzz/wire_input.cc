@@ -76,7 +76,7 @@ HandshakeMessage RandomMessage(Random& random) {
   HandshakeMessage message;
   message.type = static_cast<HandshakeType>(random.Between(1, 5));
   message.reason = static_cast<RefusalReason>(random.Between(0, 7));
-  message.role = static_cast<LinkRole>(random.Between(1, 4));
+  message.role = static_cast<LinkRole>(random.Between(1, 5));
   message.transport = random.Chance(50) ? Transport::kTcp : Transport::kUnix;
   message.stripe = static_cast<uint8_t>(random.Between(0, 15));
   message.job = random.Next();

@@ -51,7 +51,7 @@ bool IsGoodHandshake(std::span<const std::byte, kHandshakeMessageBytes> bytes) {
   for (size_t i = 0; i < std::size(kStart); ++i) {
     if (at(i) != kStart[i]) return false;
   }
-  return at(6) >= 1 && at(6) <= 5 && at(7) <= 7 && at(32) >= 1 && at(32) <= 4 &&
+  return at(6) >= 1 && at(6) <= 5 && at(7) <= 7 && at(32) >= 1 && at(32) <= 5 &&
          at(33) >= 1 && at(33) <= 2 && at(34) <= 15;
 }
 

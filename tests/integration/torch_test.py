@@ -375,6 +375,9 @@ class TorchTest(unittest.TestCase):
         self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 has waited \d s for rank 1 in all_reduce, collective 1 of its process group\n")
         self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 goes on after \d s\n")
         self.assertNotIn("[1] ringmaster: ", run.stderr)
+        run = self.run_here(BEGIN + "time.sleep(3) if rank == 1 else None\ndist.new_group()\n", "--env=RINGMASTER_TORCH_PATIENCE=1s", ranks=2)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("[0] ringmaster: rank 0 has waited to make a process group with rank 1 for 1 s\n", run.stderr)
 
     def test_sums_may_travel_in_half_the_bytes(self):
         script = """

@@ -1,7 +1,5 @@
-// Python.h comes before any header of the system.
 #include "worker/torch/process_group.h"
 
-#include <Python.h>
 #include <pybind11/gil.h>
 #include <unistd.h>
 
@@ -107,12 +105,18 @@ absl::Duration PatienceFromEnvironment() {
       "RINGMASTER_TORCH_PATIENCE is no duration like 30s"));
 }
 
+void Tell(const std::string& line) {
+  std::cerr << "ringmaster: " + line + "\n" << std::flush;
+}
+
 RankGroupOptions OptionsOf(int rank, int size,
-                           std::chrono::milliseconds timeout) {
+                           std::chrono::milliseconds timeout,
+                           absl::Duration patience) {
   RankGroupOptions options;
   options.rank = rank;
   options.world_size = size;
   options.connect_timeout = FromChrono(timeout);
+  options.note = {.after = patience, .show = Tell};
   options.host_key = ThisHostKey();
   options.clock = &Clock::Real();
   if (const std::string ports = Variable("RINGMASTER_DATA_PORTS");
@@ -472,8 +476,8 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
   TORCH_CHECK(size >= 1 && rank >= 0 && rank < size, "rank ", rank,
               " in a process group of ", size);
   TorchStore group_store(*store);
-  absl::StatusOr<std::unique_ptr<RankGroup>> group =
-      RankGroup::Connect(group_store, OptionsOf(rank, size, timeout));
+  absl::StatusOr<std::unique_ptr<RankGroup>> group = RankGroup::Connect(
+      group_store, OptionsOf(rank, size, timeout, PatienceFromEnvironment()));
   if (absl::IsUnimplemented(group.status()))
     throw OthersDecline(std::string(group.status().message()));
   if (!group.ok()) throw ErrorOf(group.status());
@@ -482,7 +486,7 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
       std::make_unique<PeriodicThread>(Clock::Real(), kWatchInterval, [this] {
         const std::string line =
             watch_.Look(group_->activity(running_.load()), Clock::Real().Now());
-        if (!line.empty()) std::cerr << line + "\n" << std::flush;
+        if (!line.empty()) Tell(line);
       });
   queue_ = std::make_shared<OperationQueue>(Clock::Real());
   init();

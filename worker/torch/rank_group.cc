@@ -11,7 +11,6 @@
 #include "common/status/status_macros.h"
 #include "common/transport/establish.h"
 #include "worker/collective/connect_mesh.h"
-#include "worker/torch/rendezvous.h"
 
 namespace ringmaster {
 namespace {
@@ -108,7 +107,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
                    MeetMembers(store, options.rank, options.world_size,
                                {options.host_key, listener.address().ToString(),
                                 message_listener.address().ToString()},
-                               options.connect_timeout));
+                               options.connect_timeout, options.note));
   RETURN_IF_ERROR(CheckAddress(options, members));
   const MonotonicTime deadline = options.clock->Now() + options.connect_timeout;
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,

@@ -26,6 +26,7 @@
 #include "worker/collective/communicator.h"
 #include "worker/torch/group_store.h"
 #include "worker/torch/point_to_point.h"
+#include "worker/torch/rendezvous.h"
 #include "worker/torch/wait_watch.h"
 
 namespace ringmaster {
@@ -35,6 +36,8 @@ struct RankGroupOptions {
   int world_size = 1;
   // Of all ranks to come, and then of each to be connected.
   absl::Duration connect_timeout = absl::Minutes(30);
+  // Of a wait for ranks to come.
+  WaitNote note = {};
   // Where this rank listens, as in "host:port": see AddressTowards.
   std::string address = "127.0.0.1";
   std::optional<PortRange> port_range = {};  // nullopt: any

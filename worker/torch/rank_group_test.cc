@@ -17,6 +17,7 @@ namespace ringmaster {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class MemoryStore final : public GroupStore {
@@ -147,13 +148,19 @@ TEST(RankGroupTest, ARankThatDoesNotComeIsNamed) {
   MemoryStore store;
   const GroupMember self = {"host", "1.2.3.4:5", "1.2.3.4:6"};
   EXPECT_TRUE(absl::IsDeadlineExceeded(
-      MeetMembers(store, 2, 4, self, absl::Milliseconds(5)).status()));
+      MeetMembers(store, 2, 4, self, absl::Milliseconds(5), {}).status()));
+  std::vector<std::string> lines;
+  const WaitNote note = {
+      .after = absl::Milliseconds(5),
+      .show = [&](const std::string& line) { lines.push_back(line); }};
   const absl::Status status =
-      MeetMembers(store, 0, 4, self, absl::Milliseconds(20)).status();
+      MeetMembers(store, 0, 4, self, absl::Milliseconds(20), note).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("of the 4 ranks of the process group "
                                           "2 did not come within 20ms: rank 1, "
                                           "3"));
+  EXPECT_THAT(lines, ElementsAre("rank 0 has waited to make a process group "
+                                 "with rank 1 for 0 s"));
 }
 
 TEST(RankGroupTest, AnotherBackEndIsNoticed) {
@@ -161,7 +168,7 @@ TEST(RankGroupTest, AnotherBackEndIsNoticed) {
   ASSERT_TRUE(
       store.Set("ringmaster/member/1", "something else entirely, x").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(
-      MeetMembers(store, 0, 2, {"h", "a:1", "a:2"}, kLong).status()));
+      MeetMembers(store, 0, 2, {"h", "a:1", "a:2"}, kLong, {}).status()));
 }
 
 TEST(RankGroupTest, AllLearnThatOneUsesAnotherBackEnd) {
@@ -177,7 +184,7 @@ TEST(RankGroupTest, AllLearnThatOneUsesAnotherBackEnd) {
     for (const int rank : {0, 1, 2}) {
       if (rank == declining) continue;
       const absl::Status status =
-          MeetMembers(store, rank, 3, self, kLong).status();
+          MeetMembers(store, rank, 3, self, kLong, {}).status();
       EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
       EXPECT_THAT(status.message(), HasSubstr("uses another back end: "));
       EXPECT_THAT(status.message(), HasSubstr("it has a GPU"));

@@ -61,8 +61,24 @@ absl::StatusOr<std::string> RandomHex() {
       reinterpret_cast<const char*>(nonce.data()), nonce.size()));
 }
 
+// GroupStore::Get, which tells that it waits for `whom`.
+absl::StatusOr<std::string> GetNoting(GroupStore& store, const std::string& key,
+                                      absl::Duration limit,
+                                      const WaitNote& note,
+                                      const std::string& whom) {
+  if (note.after < limit) {
+    absl::StatusOr<std::string> value = store.Get(key, note.after);
+    if (!absl::IsDeadlineExceeded(value.status())) return value;
+    note.show(
+        absl::StrCat(whom, " for ", absl::ToInt64Seconds(note.after), " s"));
+    limit -= note.after;
+  }
+  return store.Get(key, limit);
+}
+
 absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
-                                           absl::Duration limit) {
+                                           absl::Duration limit,
+                                           const WaitNote& note) {
   const absl::Time deadline = absl::Now() + limit;
   ASSIGN_OR_RETURN(const std::string id, RandomHex());
   ASSIGN_OR_RETURN(const std::string secret, RandomHex());
@@ -72,8 +88,10 @@ absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
   std::vector<int> missing;
   for (int rank = 0; rank < world_size; ++rank) {
     const absl::Duration left = deadline - absl::Now();
-    absl::StatusOr<std::string> member =
-        store.Get(MemberKey(rank), std::max(left, kLastLook));
+    absl::StatusOr<std::string> member = GetNoting(
+        store, MemberKey(rank), std::max(left, kLastLook), note,
+        absl::StrCat("rank 0 has waited to make a process group with rank ",
+                     rank));
     if (absl::IsDeadlineExceeded(member.status())) {
       missing.push_back(rank);
       continue;
@@ -97,11 +115,12 @@ absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
 absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store, int rank,
                                          int world_size,
                                          const GroupMember& self,
-                                         absl::Duration limit) {
+                                         absl::Duration limit,
+                                         const WaitNote& note) {
   RETURN_IF_ERROR(store.Set(MemberKey(rank), ToText(self)));
   if (rank == 0) {
     const absl::StatusOr<std::string> all =
-        CollectMembers(store, world_size, limit);
+        CollectMembers(store, world_size, limit, note);
     if (absl::IsUnimplemented(all.status())) {
       RETURN_IF_ERROR(store.Set(
           kMembersKey, absl::StrCat(kDeclined, all.status().message())));
@@ -109,7 +128,10 @@ absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store, int rank,
     RETURN_IF_ERROR(all.status());
     RETURN_IF_ERROR(store.Set(kMembersKey, *all));
   }
-  const absl::StatusOr<std::string> all = store.Get(kMembersKey, limit);
+  const absl::StatusOr<std::string> all =
+      GetNoting(store, kMembersKey, limit, note,
+                absl::StrCat("rank ", rank,
+                             " has waited for rank 0 to list a process group"));
   if (absl::IsDeadlineExceeded(all.status())) {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", rank, " waited for rank 0 to list the process group for ",

@@ -8,6 +8,7 @@
 #ifndef RINGMASTER_WORKER_TORCH_RENDEZVOUS_H_
 #define RINGMASTER_WORKER_TORCH_RENDEZVOUS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ struct GroupMembers {
 // does so.
 inline constexpr char kDeclined[] = "declined: ";
 
+// Tells, once, of a wait of `after` that is not over.
+struct WaitNote {
+  absl::Duration after = absl::InfiniteDuration();
+  std::function<void(const std::string& line)> show = {};
+};
+
 //   DEADLINE_EXCEEDED    names the ranks that have not come within `limit`, or
 //                        rank 0
 //   UNIMPLEMENTED        a rank has declined (kDeclined): all get to know why
@@ -42,7 +49,8 @@ inline constexpr char kDeclined[] = "declined: ";
 [[nodiscard]] absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store,
                                                        int rank, int world_size,
                                                        const GroupMember& self,
-                                                       absl::Duration limit);
+                                                       absl::Duration limit,
+                                                       const WaitNote& note);
 
 // Returns the address, as it stands in "host:port", that members on other hosts
 // reach this host at: that of the interface `interface_name`, if it is not empty, else the one that packets

@@ -16,8 +16,7 @@ std::string WaitWatch::Look(const RankActivity& activity, MonotonicTime now) {
   if (activity.awaited_rank < 0 || activity.done != done_) {
     std::string text;
     if (told_ > absl::ZeroDuration()) {
-      text = absl::StrCat("ringmaster: rank ", rank_, " goes on after ",
-                          InSeconds(waited));
+      text = absl::StrCat("rank ", rank_, " goes on after ", InSeconds(waited));
     }
     since_ = now;
     told_ = absl::ZeroDuration();
@@ -29,9 +28,9 @@ std::string WaitWatch::Look(const RankActivity& activity, MonotonicTime now) {
       told_ == absl::ZeroDuration() ? patience_ : 2 * told_;
   if (waited < due) return "";
   told_ = due;
-  return absl::StrCat("ringmaster: rank ", rank_, " has waited ",
-                      InSeconds(waited), " for rank ", activity.awaited_rank,
-                      " in ", activity.operation);
+  return absl::StrCat("rank ", rank_, " has waited ", InSeconds(waited),
+                      " for rank ", activity.awaited_rank, " in ",
+                      activity.operation);
 }
 
 }  // namespace ringmaster

@@ -18,12 +18,11 @@ TEST(WaitWatchTest, TellsOfALongWaitAndOfItsEnd) {
   EXPECT_EQ(watch.Look(Waiting(3, 7), At(0)), "");
   EXPECT_EQ(watch.Look(Waiting(3, 7), At(29)), "");
   EXPECT_EQ(watch.Look(Waiting(3, 7), At(31)),
-            "ringmaster: rank 1 has waited 31 s for rank 3 in all_reduce");
+            "rank 1 has waited 31 s for rank 3 in all_reduce");
   EXPECT_EQ(watch.Look(Waiting(3, 7), At(59)), "");
   EXPECT_NE(watch.Look(Waiting(3, 7), At(60)), "");
   EXPECT_EQ(watch.Look(Waiting(3, 7), At(119)), "");
-  EXPECT_EQ(watch.Look(Waiting(2, 8), At(121)),
-            "ringmaster: rank 1 goes on after 121 s");
+  EXPECT_EQ(watch.Look(Waiting(2, 8), At(121)), "rank 1 goes on after 121 s");
   EXPECT_EQ(watch.Look(Waiting(2, 8), At(150)), "");
 }
 
@@ -41,7 +40,7 @@ TEST(WaitWatchTest, RanksThatAreLateInTurnMakeOneWait) {
   EXPECT_EQ(watch.Look(Waiting(1, 4), At(0)), "");
   EXPECT_EQ(watch.Look(Waiting(2, 4), At(20)), "");
   EXPECT_EQ(watch.Look(Waiting(2, 4), At(30)),
-            "ringmaster: rank 0 has waited 30 s for rank 2 in "
+            "rank 0 has waited 30 s for rank 2 in "
             "all_reduce");
 }
 

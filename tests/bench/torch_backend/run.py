@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 
+from tests.bench.torch_backend import plot
 from tests.integration.cluster import binary
 
-SIZES = (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20)
+SIZES = (4, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)
 CALLS = [f"all_reduce:{size}" for size in SIZES] + [
     f"{call}:{size}" for call in ("broadcast", "all_gather", "all_to_all") for size in (4 << 10, 1 << 20, 16 << 20)] + ["barrier:0"]
 PYTHON = "/usr/bin/python3"  # PyTorch is of Debian's interpreter
@@ -33,6 +34,7 @@ def parse(arguments=None):
     parser.add_argument("--cases", nargs="*", default=["gpt_14m"], help="models to train: gpt_14m, gpt2_124m")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", help="file for the figures, in JSON")
+    parser.add_argument("--svg", help="file for a plot of all_reduce")
     args = parser.parse_args(arguments)
     if min(args.ranks) < 2 or args.rounds < 1:
         parser.error("--ranks must be at least 2, --rounds at least 1")
@@ -90,6 +92,8 @@ def main():
             results[ranks].update(measured)
             print(table({ranks: measured}), file=sys.stderr, flush=True)
     print(table(results))
+    if args.svg:
+        plot.draw(results, size_text, args.svg)
     if args.out:
         pathlib.Path(args.out).write_text(json.dumps(results))
 

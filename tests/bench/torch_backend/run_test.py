@@ -5,7 +5,7 @@ import io
 import unittest
 
 from tests import report
-from tests.bench.torch_backend import run
+from tests.bench.torch_backend import plot, run
 
 
 class RunTest(unittest.TestCase):
@@ -22,6 +22,12 @@ class RunTest(unittest.TestCase):
         self.assertIn("| 2 | `all_reduce`, 1 MiB | 4.0 ms | 1.0 ms | 4.00 |", text)
         self.assertIn("| 2 | `barrier` | 100 µs | 20 µs | 5.00 |", text)
         self.assertIn("| 2 | a step of gpt_14m | 2000.0 ms | 1600.0 ms | 1.25 |", text)
+
+    def test_a_curve_goes_by_size(self):
+        results = {2: {"all_reduce:64": {"gloo": [2e-6], "ours": [1e-6]}, "all_reduce:8": {"gloo": [3e-6, 5e-6, 4e-6], "ours": [1e-6]},
+                       "barrier:0": {"gloo": [1], "ours": [1]}}}
+        self.assertEqual([(backend, sizes, [round(time, 6) for time in times]) for backend, sizes, times in plot.curves(results, 2)],
+                         [("gloo", [8, 64], [4.0, 2.0]), ("ours", [8, 64], [1.0, 1.0])])
 
     def test_bad_arguments_are_refused(self):
         for arguments in (["--ranks", "1"], ["--rounds=0"]):
