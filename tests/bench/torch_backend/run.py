@@ -1,7 +1,7 @@
 """PyTorch's collectives and data-parallel training over Ringmaster's back end, beside gloo, on this machine.
 
   bazel build //:ringctl //:coordinator //:worker
-  python3 -m tests.bench.torch_backend.run [--ranks 2 4] [--cases gpt_14m] [--out=figures.json]
+  RINGMASTER_BIN_DIR=DIR /usr/bin/python3 -m tests.bench.torch_backend.run [--ranks 2 4] [--cases gpt_14m] [--out=figures.json]
 
 Both run in the same processes, in turns (A B A B ...), started by `ringctl run`. Figures are medians over rounds: of a call's median in
 each, and of a step of DistributedDataParallel. A rank's tensor has the size that is given; gloo has its defaults, on the loopback
