@@ -28,6 +28,8 @@ import xml.etree.ElementTree as xml
 ROOT = pathlib.Path(__file__).absolute().parents[2]
 TOP = "ringmaster-gpu"
 MAX_MIB = 64
+# PyTorch's extension is of the PyTorch here, and brings no less along; the machine with a GPU has another.
+LEFT_OUT = "worker/torch/python/"
 # Programs share most of their code, many megabytes apart: a window as large as all of them finds that.
 WINDOW = [{"id": lzma.FILTER_LZMA2, "preset": 2, "dict_size": 96 << 20}]
 SECONDS = {"short": 60, "moderate": 300, "long": 900, "eternal": 3600}
@@ -101,7 +103,7 @@ class Stage:
         built = self._bin / path_of(label)
         source = pathlib.Path(f"{built}.runfiles")
         files = [path for path in sorted(source.rglob("*")) if path.is_file() and path.resolve() != built.resolve()
-                 and path.name != "MANIFEST"]
+                 and path.name != "MANIFEST" and LEFT_OUT not in str(path)]
         target = self.top / "runfiles" / name
         for path in files:
             copy = target / path.relative_to(source)

@@ -46,6 +46,9 @@ class PackTest(unittest.TestCase):
         (runfiles / "w").mkdir()
         (runfiles / "a/training.py").write_text("print('trained')\n")
         (runfiles / "w/worker").symlink_to(self.bin / "w/worker")
+        extension = runfiles / pack.LEFT_OUT / "_C.so"
+        extension.parent.mkdir(parents=True)
+        extension.write_text("PyTorch's")
         (self.bin / "a/train_test").write_text("#!/usr/bin/env python3\n")
         kernel = self.bin / "a/b/kernel_test.runfiles/ringmaster/a/b"
         kernel.mkdir(parents=True)
@@ -73,6 +76,7 @@ class PackTest(unittest.TestCase):
         worker = top / train["directory"] / "w/worker"
         self.assertTrue(worker.is_symlink())
         self.assertEqual(worker.resolve(), (top / "bin/worker").resolve())
+        self.assertFalse((top / train["directory"] / pack.LEFT_OUT).exists())
         self.assertTrue(list((top / "lib").glob("libz.so*")))
         output = subprocess.run([worker], capture_output=True, text=True, check=True, env={}).stdout
         self.assertIn("zlib", output)
