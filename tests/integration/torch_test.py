@@ -356,14 +356,14 @@ class TorchTest(unittest.TestCase):
                 ("size", "dist.all_reduce(torch.ones(4 + rank), group=group)", "count is "),
                 ("operation", "dist.all_reduce(torch.ones(4), group=group) if rank == 0 else dist.all_gather([torch.ones(2)] * 2, "
                  "torch.ones(2), group=group)", "op "),
-                ("absence", "time.sleep(3) if rank == 1 else dist.all_reduce(torch.ones(4), group=group)", "waited for rank 1 at "),
+                ("absence", "time.sleep(8) if rank == 1 else dist.all_reduce(torch.ones(4), group=group)", "waited for rank 1 at "),
                 ("message", "dist.send(torch.ones(2), 1, group=group) if rank == 0 else dist.recv(torch.ones(3), 0, group=group)",
                  "expected 12 bytes of rank 0"),
                 ("group", "time.sleep(3) if rank == 1 else dist.new_group(timeout=second)",
                  "of the 2 ranks of the process group 1 did not come within 1s: rank 1")]:
             with self.subTest(name):
                 run = self.run_here(BEGIN + "second = __import__('datetime').timedelta(seconds=1)\n"
-                                    "group = dist.new_group(timeout=second)\ntry:\n    " + body +
+                                    "group = dist.new_group(timeout=5 * second)\ntry:\n    " + body +
                                     textwrap.dedent(catch), ranks=2)
                 self.assertIn("CAUGHT", run.stdout, run.stderr)
                 self.assertIn(words, run.stdout)
@@ -374,7 +374,7 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 has waited \d s for rank 1 in all_reduce, collective 1 of its process group\n")
         self.assertRegex(run.stderr, r"\[0\] ringmaster: rank 0 goes on after \d s\n")
-        self.assertNotIn("[1] ringmaster: ", run.stderr)
+        self.assertNotIn("ringmaster: rank 1 goes on", run.stderr)
         run = self.run_here(BEGIN + "time.sleep(3) if rank == 1 else None\ndist.new_group()\n", "--env=RINGMASTER_TORCH_PATIENCE=1s", ranks=2)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("[0] ringmaster: rank 0 has waited to make a process group with rank 1 for 1 s\n", run.stderr)
@@ -444,9 +444,10 @@ note("late", late, took < 2)
     def test_a_rank_that_ends_leaves_its_part(self):
         # It does not wait for the operation, which the others need.
         run = self.run_here(BEGIN + """
+if rank == 0:
+    time.sleep(2)
 work = dist.reduce(torch.ones(1 << 20), 0, async_op=True)
 if rank == 0:
-    time.sleep(1)
     work.wait()
     print("done")
 """, ranks=3)

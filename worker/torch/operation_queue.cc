@@ -26,11 +26,20 @@ void OperationQueue::Stop() {
   }
   state_->added.NotifyAll();
   if (!thread_.joinable()) return;
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();
-  } else {
+  if (thread_.get_id() != std::this_thread::get_id()) {
     thread_.join();
+    return;
   }
+  // In what follows an operation: another thread may run the next one.
+  MutexLock lock(state_->mutex);
+  while (state_->is_running || !state_->queue.empty()) {
+    if (state_->is_running) {
+      state_->ran.Wait(state_->mutex);
+    } else {
+      state_->RunFirst();
+    }
+  }
+  thread_.detach();
 }
 
 OperationQueue::Ticket OperationQueue::Add(Operation operation, Operation then,
@@ -69,6 +78,7 @@ bool OperationQueue::WaitForAll(MonotonicTime deadline) {
   Ticket last = 0;
   {
     MutexLock lock(state_->mutex);
+    if (state_->thread == std::this_thread::get_id()) return false;
     last = state_->last_added;
   }
   return Wait(last, deadline);

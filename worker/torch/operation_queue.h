@@ -43,11 +43,12 @@ class OperationQueue {
   // Returns true once `ticket` has run, false if `deadline` comes before. With a
   // deadline it leaves the operation to the queue's thread, unless it is that.
   bool Wait(Ticket ticket, MonotonicTime deadline);
-  // The same for all that have been added.
+  // The same for all that have been added; false at once on the queue's thread.
   bool WaitForAll(MonotonicTime deadline);
 
-  // Runs what is queued, and ends the thread. What is added later runs when it is
-  // waited for without a deadline. Idempotent; not from an operation.
+  // Runs what is queued, and ends the thread; no operation runs afterwards, but
+  // what is added later and waited for without a deadline. Idempotent; not from
+  // an operation.
   void Stop();
 
  private:

@@ -1,6 +1,7 @@
 #include "worker/torch/operation_queue.h"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -138,6 +139,38 @@ TEST(OperationQueueTest, MayEndOnItsOwnThread) {
            },
            /*is_small=*/false);
   gate.Open();
+  const MonotonicTime limit = Soon();
+  while (!is_over && Clock::Real().Now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(is_over);
+}
+
+TEST(OperationQueueTest, NothingRunsAfterItsEndOnItsOwnThread) {
+  auto queue = std::make_shared<OperationQueue>(Clock::Real());
+  Gate first_is_over;
+  Gate second_runs;
+  std::atomic<bool> is_running{false};
+  std::atomic<bool> is_over{false};
+  OperationQueue* const raw = queue.get();
+  raw->Add([] {},
+           [&] {
+             first_is_over.Open();
+             second_runs.Pass();
+             EXPECT_FALSE(raw->WaitForAll(Soon()));
+             raw->Stop();
+             EXPECT_FALSE(is_running);
+             is_over = true;
+           },
+           /*is_small=*/false);
+  first_is_over.Pass();
+  const auto second = raw->Add(
+      [&] {
+        is_running = true;
+        second_runs.Open();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        is_running = false;
+      },
+      kNothing, /*is_small=*/true);
+  EXPECT_TRUE(raw->Wait(second, Never()));  // on this thread
   const MonotonicTime limit = Soon();
   while (!is_over && Clock::Real().Now() < limit) std::this_thread::yield();
   EXPECT_TRUE(is_over);

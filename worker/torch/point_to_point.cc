@@ -177,7 +177,7 @@ std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
       Transfer::Receive(from, key, bytes, std::move(owner));
   const Locked lock(*this);
   absl::Status status = abort_;
-  if (status.ok()) status = from == kAnyRank ? CheckAnyPeer() : CheckPeer(from);
+  if (status.ok() && from != kAnyRank) status = CheckPeer(from);
   if (!status.ok()) {
     End(*transfer, std::move(status));
     return transfer;
@@ -188,10 +188,13 @@ std::shared_ptr<Transfer> PointToPoint::Receive(int from, MessageKey key,
     if (rank == rank_ || (from != kAnyRank && from != rank)) continue;
     TakeKept(rank);
     if (!transfer->is_over) AdvanceReceives(rank);
-    if (!transfer->is_over && from == rank && !peers_[i].failure.ok()) {
-      std::erase(wanted_, transfer);
-      End(*transfer, peers_[i].failure);
-    }
+  }
+  // What had come before a peer's end was still to be had.
+  const absl::Status left =
+      from == kAnyRank ? CheckAnyPeer() : PeerOf(from).failure;
+  if (!transfer->is_over && !left.ok()) {
+    std::erase(wanted_, transfer);
+    End(*transfer, left);
   }
   if (!transfer->is_over) {
     StartThread();

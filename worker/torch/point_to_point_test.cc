@@ -217,6 +217,29 @@ TEST(PointToPointTest, NobodyIsLeftToSendWhateverItIs) {
       Soon())));
 }
 
+TEST(PointToPointTest, WhatHadComeBeforeAnEndIsNotLost) {
+  for (const int from : {1, PointToPoint::kAnyRank}) {
+    auto ranks = RanksOf(2);
+    std::string text(3, ' ');
+    for (const uint32_t tag : {7, 1}) {
+      const std::string sent = "tag";
+      EXPECT_TRUE(ranks[1]
+                      ->Wait(*ranks[1]->Send(0, Tag(tag), Read(sent)), Soon())
+                      .ok());
+    }
+    EXPECT_TRUE(ranks[0]
+                    ->Wait(*ranks[0]->Receive(1, Tag(1), Write(text)), Soon())
+                    .ok());
+    ranks[1].reset();
+    EXPECT_TRUE(absl::IsUnavailable(
+        ranks[0]->Wait(*ranks[0]->Receive(1, Tag(9), Write(text)), Soon())));
+    EXPECT_TRUE(
+        ranks[0]
+            ->Wait(*ranks[0]->Receive(from, Tag(7), Write(text)), Soon())
+            .ok());
+  }
+}
+
 TEST(PointToPointTest, TellsWhomItWaitsFor) {
   const auto ranks = RanksOf(2);
   EXPECT_EQ(ranks[0]->awaited().rank, PointToPoint::kAnyRank);

@@ -512,7 +512,8 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
 
 const std::shared_ptr<PointToPoint>& ProcessGroupRingmaster::Messages() const {
   TORCH_CHECK(group_->messages() != nullptr,
-              "send and recv are for groups of at most ",
+              "messages between single ranks, which this needs, are for groups "
+              "of at most ",
               RankGroup::kMaxRanksWithMessages, " ranks, not ", size_);
   return group_->messages();
 }
@@ -801,6 +802,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
     std::vector<Tensors>& outputs, Tensors& inputs,
     const c10d::GatherOptions& options) {
+  (void)Messages();
   const at::Tensor input = Single(inputs);
   const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
@@ -834,6 +836,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
     Tensors& outputs, std::vector<Tensors>& inputs,
     const c10d::ScatterOptions& options) {
+  (void)Messages();
   at::Tensor output = Single(outputs);
   const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
@@ -907,6 +910,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
     at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
     std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
+  (void)Messages();
   CheckTensor(output);
   CheckTensor(input);
   TORCH_CHECK(output.is_contiguous() && input.is_contiguous(),
@@ -924,6 +928,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
     Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  (void)Messages();
   const auto size = static_cast<size_t>(size_);
   TORCH_CHECK(outputs.size() == size && inputs.size() == size,
               "all_to_all takes lists of ", size,
@@ -958,6 +963,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
 
 void ProcessGroupRingmaster::monitoredBarrier(
     const c10d::BarrierOptions& options, bool waits_for_all) {
+  (void)Messages();
   Start(c10d::OpType::BARRIER, "monitored_barrier", {}, options.timeout,
         [this, waits_for_all](absl::Duration timeout) {
           return group_->MonitoredBarrier(timeout, waits_for_all);

@@ -133,6 +133,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
                                                c10d::ReduceOp op,
                                                absl::Duration timeout);
 
+  // Throws if the group is too large for messages.
   [[nodiscard]] const std::shared_ptr<PointToPoint>& Messages() const;
 
   const pid_t process_;  // children that were forked do not have its threads

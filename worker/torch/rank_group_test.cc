@@ -154,10 +154,10 @@ TEST(RankGroupTest, ARankThatDoesNotComeIsNamed) {
       .after = absl::Milliseconds(5),
       .show = [&](const std::string& line) { lines.push_back(line); }};
   const absl::Status status =
-      MeetMembers(store, 0, 4, self, absl::Milliseconds(20), note).status();
+      MeetMembers(store, 0, 4, self, absl::Seconds(1), note).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("of the 4 ranks of the process group "
-                                          "2 did not come within 20ms: rank 1, "
+                                          "2 did not come within 1s: rank 1, "
                                           "3"));
   EXPECT_THAT(lines, ElementsAre("rank 0 has waited to make a process group "
                                  "with rank 1 for 0 s"));
@@ -175,19 +175,23 @@ TEST(RankGroupTest, AllLearnThatOneUsesAnotherBackEnd) {
   const GroupMember self = {"h", "a:1", "a:2"};
   for (const int declining : {0, 1}) {
     MemoryStore store;
-    const std::string text = std::string(kDeclined) + "it has a GPU";
-    ASSERT_TRUE(
-        store.Set(absl::StrCat("ringmaster/member/", declining), text).ok());
+    const std::string sentence = absl::StrCat(
+        "rank ", declining, " uses another back end: it has a GPU");
+    ASSERT_TRUE(store
+                    .Set(absl::StrCat("ringmaster/member/", declining),
+                         absl::StrCat(kDeclined, "it has a GPU"))
+                    .ok());
     if (declining == 0) {
-      ASSERT_TRUE(store.Set("ringmaster/members", text).ok());
+      ASSERT_TRUE(
+          store.Set("ringmaster/members", absl::StrCat(kDeclined, sentence))
+              .ok());
     }
     for (const int rank : {0, 1, 2}) {
       if (rank == declining) continue;
       const absl::Status status =
           MeetMembers(store, rank, 3, self, kLong, {}).status();
       EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-      EXPECT_THAT(status.message(), HasSubstr("uses another back end: "));
-      EXPECT_THAT(status.message(), HasSubstr("it has a GPU"));
+      EXPECT_EQ(status.message(), sentence);
     }
   }
 }

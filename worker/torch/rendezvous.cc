@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -15,7 +17,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/clock/clock.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 #include "common/transport/handshake.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/unique_fd.h"
@@ -39,11 +43,58 @@ std::string ToText(const GroupMember& member) {
                       member.message_address);
 }
 
-absl::Status CheckDeclined(int rank, absl::string_view text) {
-  if (!absl::ConsumePrefix(&text, kDeclined)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("rank ", rank, " uses another back end: ", text));
+// The text behind kDeclined.
+std::optional<std::string> DeclinedText(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, kDeclined)) return std::nullopt;
+  return std::string(text);
 }
+
+// Tells of the wait of one meeting. The store is asked but once for each key: a
+// client of TCPStore (1.13) cannot take a wait back that was not over in time.
+class LateNote {
+ public:
+  explicit LateNote(const WaitNote& note) : note_(note) {
+    if (note.after < absl::InfiniteDuration())
+      thread_ = std::thread([this] { Run(); });
+  }
+  ~LateNote() {
+    {
+      MutexLock lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.NotifyAll();
+    if (thread_.joinable()) thread_.join();
+  }
+  LateNote(const LateNote&) = delete;
+  LateNote& operator=(const LateNote&) = delete;
+
+  // What it would tell from now on.
+  void WaitsFor(std::string text) {
+    MutexLock lock(mutex_);
+    text_ = std::move(text);
+  }
+
+ private:
+  void Run() {
+    const MonotonicTime due = Clock::Real().Now() + note_.after;
+    MutexLock lock(mutex_);
+    while (!is_over_) {
+      if (changed_.WaitUntil(mutex_, Clock::Real(), due)) continue;
+      if (!is_over_) {
+        note_.show(absl::StrCat(text_, " for ",
+                                absl::ToInt64Seconds(note_.after), " s"));
+      }
+      return;
+    }
+  }
+
+  const WaitNote& note_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::string text_ GUARDED_BY(mutex_);
+  bool is_over_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
 
 absl::StatusOr<GroupMember> MemberOf(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ' ');
@@ -61,24 +112,9 @@ absl::StatusOr<std::string> RandomHex() {
       reinterpret_cast<const char*>(nonce.data()), nonce.size()));
 }
 
-// GroupStore::Get, which tells that it waits for `whom`.
-absl::StatusOr<std::string> GetNoting(GroupStore& store, const std::string& key,
-                                      absl::Duration limit,
-                                      const WaitNote& note,
-                                      const std::string& whom) {
-  if (note.after < limit) {
-    absl::StatusOr<std::string> value = store.Get(key, note.after);
-    if (!absl::IsDeadlineExceeded(value.status())) return value;
-    note.show(
-        absl::StrCat(whom, " for ", absl::ToInt64Seconds(note.after), " s"));
-    limit -= note.after;
-  }
-  return store.Get(key, limit);
-}
-
 absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
                                            absl::Duration limit,
-                                           const WaitNote& note) {
+                                           LateNote& late) {
   const absl::Time deadline = absl::Now() + limit;
   ASSIGN_OR_RETURN(const std::string id, RandomHex());
   ASSIGN_OR_RETURN(const std::string secret, RandomHex());
@@ -88,16 +124,19 @@ absl::StatusOr<std::string> CollectMembers(GroupStore& store, int world_size,
   std::vector<int> missing;
   for (int rank = 0; rank < world_size; ++rank) {
     const absl::Duration left = deadline - absl::Now();
-    absl::StatusOr<std::string> member = GetNoting(
-        store, MemberKey(rank), std::max(left, kLastLook), note,
-        absl::StrCat("rank 0 has waited to make a process group with rank ",
-                     rank));
+    late.WaitsFor(absl::StrCat(
+        "rank 0 has waited to make a process group with rank ", rank));
+    absl::StatusOr<std::string> member =
+        store.Get(MemberKey(rank), std::max(left, kLastLook));
     if (absl::IsDeadlineExceeded(member.status())) {
       missing.push_back(rank);
       continue;
     }
     RETURN_IF_ERROR(member.status());
-    RETURN_IF_ERROR(CheckDeclined(rank, *member));
+    if (const auto why = DeclinedText(*member); why.has_value()) {
+      return absl::UnimplementedError(
+          absl::StrCat("rank ", rank, " uses another back end: ", *why));
+    }
     RETURN_IF_ERROR(MemberOf(*member).status());
     lines.push_back(*std::move(member));
   }
@@ -118,9 +157,10 @@ absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store, int rank,
                                          absl::Duration limit,
                                          const WaitNote& note) {
   RETURN_IF_ERROR(store.Set(MemberKey(rank), ToText(self)));
+  LateNote late(note);
   if (rank == 0) {
     const absl::StatusOr<std::string> all =
-        CollectMembers(store, world_size, limit, note);
+        CollectMembers(store, world_size, limit, late);
     if (absl::IsUnimplemented(all.status())) {
       RETURN_IF_ERROR(store.Set(
           kMembersKey, absl::StrCat(kDeclined, all.status().message())));
@@ -128,20 +168,19 @@ absl::StatusOr<GroupMembers> MeetMembers(GroupStore& store, int rank,
     RETURN_IF_ERROR(all.status());
     RETURN_IF_ERROR(store.Set(kMembersKey, *all));
   }
-  const absl::StatusOr<std::string> all =
-      GetNoting(store, kMembersKey, limit, note,
-                absl::StrCat("rank ", rank,
+  late.WaitsFor(absl::StrCat("rank ", rank,
                              " has waited for rank 0 to list a process group"));
+  const absl::StatusOr<std::string> all = store.Get(kMembersKey, limit);
   if (absl::IsDeadlineExceeded(all.status())) {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", rank, " waited for rank 0 to list the process group for ",
         absl::FormatDuration(limit),
         ": it, or another rank, did not make this group, or did so with "
-        "another "
-        "back end"));
+        "another back end"));
   }
   RETURN_IF_ERROR(all.status());
-  RETURN_IF_ERROR(CheckDeclined(0, *all));
+  if (const auto why = DeclinedText(*all); why.has_value())
+    return absl::UnimplementedError(*why);
   const std::vector<std::string> lines = absl::StrSplit(*all, '\n');
   if (lines.size() != static_cast<size_t>(world_size) + 2) {
     return absl::FailedPreconditionError(

@@ -31,11 +31,11 @@ struct GroupMembers {
 };
 
 // What a rank that uses another back end puts in the place of its member, with
-// the reason behind it; rank 0 also in the place of the list. sitecustomize.py
-// does so.
+// the reason behind it. In the place of the list rank 0 puts it with a sentence
+// that names the rank. sitecustomize.py does so, too.
 inline constexpr char kDeclined[] = "declined: ";
 
-// Tells, once, of a wait of `after` that is not over.
+// Has `show` called once, on any thread, with a wait of `after` that is not over.
 struct WaitNote {
   absl::Duration after = absl::InfiniteDuration();
   std::function<void(const std::string& line)> show = {};

@@ -43,7 +43,7 @@ class DistributedSampler(Sampler):
     def __iter__(self):
         size = len(self.dataset)
         if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed * 1000003 + self.epoch)
+            generator = torch.Generator().manual_seed((self.seed * 1000003 + self.epoch) % (1 << 63))
             order = torch.randperm(size, generator=generator).tolist()
         else:
             order = list(range(size))

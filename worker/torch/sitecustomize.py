@@ -39,7 +39,7 @@ def _new_group(module, gloo, store, rank, size, timeout):
     # The others look there (rendezvous.h).
     store.set("ringmaster/member/%d" % rank, "declined: " + why)
     if rank == 0:
-        store.set("ringmaster/members", "declined: " + why)
+        store.set("ringmaster/members", "declined: rank 0 uses another back end: " + why)
     return gloo(store, rank, size, timeout=timeout)
 
 
