@@ -25,7 +25,7 @@ class OperationQueue {
  public:
   static constexpr absl::Duration kMaxSmallDelay = absl::Microseconds(200);
 
-  // What is to be done. Must not throw, nor wait for an operation.
+  // Must not throw, nor wait for an operation.
   using Operation = std::function<void()>;
   // Identifies an operation: its number, from 1.
   using Ticket = int64_t;

@@ -77,6 +77,9 @@ class SCOPED_CAPABILITY PointToPoint::Locked {
 
 namespace {
 
+// Between two looks whether the hosts of the peers still answer.
+constexpr int kLookMs = 1000;
+
 struct Header {
   MessageKey key;
   uint64_t bytes = 0;
@@ -477,16 +480,22 @@ void PointToPoint::ThreadMain() {
         ranks.push_back(rank);
       }
     }
-    (void)!poll(polled.data(), polled.size(), -1);
+    // A network that drops everything wakes nobody.
+    (void)!poll(polled.data(), polled.size(), ranks.empty() ? -1 : kLookMs);
     const Locked lock(*this);
     if (polled[0].revents != 0) {
       uint64_t count = 0;
       (void)!read(wake_.get(), &count, sizeof(count));
     }
     for (size_t i = 0; i < ranks.size(); ++i) {
-      if (polled[i + 1].revents == 0) continue;
-      AdvanceSends(ranks[i]);
-      AdvanceReceives(ranks[i]);
+      if (polled[i + 1].revents != 0) {
+        AdvanceSends(ranks[i]);
+        AdvanceReceives(ranks[i]);
+      }
+      Peer& peer = PeerOf(ranks[i]);
+      if (!peer.failure.ok()) continue;
+      const absl::Status alive = peer.link->CheckPeer(clock_.Now());
+      if (!alive.ok()) FailLink(ranks[i], alive);
     }
   }
 }

@@ -190,6 +190,33 @@ TEST(PointToPointTest, KeepsTheMemoryOfAMessageUntilItIsOver) {
   EXPECT_EQ(received.back(), 'x');
 }
 
+// A link on which nothing comes, until its peer's host counts as gone.
+class SilentLink final : public Link {
+ public:
+  absl::StatusOr<size_t> TryWrite(std::span<const iovec>) override { return 0; }
+  absl::StatusOr<size_t> TryRead(std::span<const iovec>) override { return 0; }
+  absl::Status CheckPeer(MonotonicTime) override {
+    return absl::UnavailableError("rank 1 answers nothing");
+  }
+  int fd() const override { return pair_->first->fd(); }
+  void Close() override {}
+  const std::string& peer() const override { return pair_->first->peer(); }
+
+ private:
+  const absl::StatusOr<std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>>
+      pair_ = LoopbackPair("rank 1", "rank 0");
+};
+
+TEST(PointToPointTest, AHostThatIsCutOffIsFoundOut) {
+  std::vector<std::unique_ptr<Link>> links(2);
+  links[1] = std::make_unique<SilentLink>();
+  PointToPoint rank(0, std::move(links), Clock::Real());
+  std::string text(2, ' ');
+  const absl::Status status =
+      rank.Wait(*rank.Receive(1, Tag(0), Write(text)), Soon());
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 TEST(PointToPointTest, RefusesItselfAndStrangers) {
   const auto ranks = RanksOf(2);
   std::string text = "x";

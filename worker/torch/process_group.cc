@@ -510,12 +510,10 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   group_.reset();
 }
 
-const std::shared_ptr<PointToPoint>& ProcessGroupRingmaster::Messages() const {
-  TORCH_CHECK(group_->messages() != nullptr,
-              "messages between single ranks, which this needs, are for groups "
-              "of at most ",
-              RankGroup::kMaxRanksWithMessages, " ranks, not ", size_);
-  return group_->messages();
+std::shared_ptr<PointToPoint> ProcessGroupRingmaster::Messages() const {
+  absl::StatusOr<std::shared_ptr<PointToPoint>> messages = group_->Messages();
+  if (!messages.ok()) throw ErrorOf(messages.status());
+  return *std::move(messages);
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
@@ -802,7 +800,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
     std::vector<Tensors>& outputs, Tensors& inputs,
     const c10d::GatherOptions& options) {
-  (void)Messages();
+  Messages();
   const at::Tensor input = Single(inputs);
   const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
@@ -836,7 +834,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
     Tensors& outputs, std::vector<Tensors>& inputs,
     const c10d::ScatterOptions& options) {
-  (void)Messages();
+  Messages();
   at::Tensor output = Single(outputs);
   const int root = CheckedRoot(options.rootRank, size_);
   Tensors tensors;
@@ -910,7 +908,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
     at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
     std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
-  (void)Messages();
+  Messages();
   CheckTensor(output);
   CheckTensor(input);
   TORCH_CHECK(output.is_contiguous() && input.is_contiguous(),
@@ -928,7 +926,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
     Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  (void)Messages();
+  Messages();
   const auto size = static_cast<size_t>(size_);
   TORCH_CHECK(outputs.size() == size && inputs.size() == size,
               "all_to_all takes lists of ", size,
@@ -963,7 +961,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
 
 void ProcessGroupRingmaster::monitoredBarrier(
     const c10d::BarrierOptions& options, bool waits_for_all) {
-  (void)Messages();
+  Messages();
   Start(c10d::OpType::BARRIER, "monitored_barrier", {}, options.timeout,
         [this, waits_for_all](absl::Duration timeout) {
           return group_->MonitoredBarrier(timeout, waits_for_all);
@@ -975,7 +973,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::send(Tensors& tensors,
                                                             int to, int tag) {
   const at::Tensor tensor = Single(tensors);
   const at::Tensor packed = tensor.contiguous();
-  const std::shared_ptr<PointToPoint>& messages = Messages();
+  const std::shared_ptr<PointToPoint> messages = Messages();
   // A copy needs no copying back.
   return c10::make_intrusive<MessageWork>(
       rank_, c10d::OpType::SEND, messages,
@@ -990,7 +988,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::recv(Tensors& tensors,
       tensor.is_contiguous()
           ? tensor
           : at::empty_like(tensor, at::MemoryFormat::Contiguous);
-  const std::shared_ptr<PointToPoint>& messages = Messages();
+  const std::shared_ptr<PointToPoint> messages = Messages();
   const bool is_any = from == PointToPoint::kAnyRank;
   return c10::make_intrusive<MessageWork>(
       rank_, is_any ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,

@@ -134,7 +134,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
                                                absl::Duration timeout);
 
   // Throws if the group is too large for messages.
-  [[nodiscard]] const std::shared_ptr<PointToPoint>& Messages() const;
+  std::shared_ptr<PointToPoint> Messages() const;
 
   const pid_t process_;  // children that were forked do not have its threads
   const std::chrono::milliseconds timeout_;

@@ -18,6 +18,10 @@ namespace {
 // Each group has an id and a secret of its own, and is one generation.
 constexpr int64_t kGeneration = 1;
 
+// Once all ranks have met, they are there: connecting takes no longer, and a
+// host that answers nothing for half of it is gone (see MeshConfig::deadline).
+constexpr absl::Duration kConnectTime = absl::Minutes(1);
+
 Topology TopologyOf(const GroupMembers& members) {
   std::vector<std::string> hosts;
   std::vector<int> host_of_rank;
@@ -73,6 +77,7 @@ absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
   config.rank = options.rank;
   config.secret = members.secret;
   config.deadline = deadline;
+  config.silence_limit = kConnectTime / 2;
   config.clock = options.clock;
   std::vector<PeerLink> connect_to;
   std::vector<PeerLink> accept_from;
@@ -109,7 +114,8 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
                                 message_listener.address().ToString()},
                                options.connect_timeout, options.note));
   RETURN_IF_ERROR(CheckAddress(options, members));
-  const MonotonicTime deadline = options.clock->Now() + options.connect_timeout;
+  const MonotonicTime deadline =
+      options.clock->Now() + std::min(options.connect_timeout, kConnectTime);
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                    ConnectCollectives(listener, members, options, deadline));
   std::unique_ptr<PointToPoint> messages;
@@ -164,8 +170,8 @@ RankActivity RankGroup::activity(std::string_view collective) const {
   return activity;
 }
 
-absl::Status RankGroup::CheckMessages() const {
-  if (messages_ != nullptr) return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<PointToPoint>> RankGroup::Messages() const {
+  if (messages_ != nullptr) return messages_;
   return absl::UnimplementedError(absl::StrCat(
       "messages between single ranks, which this needs, are for groups of at "
       "most ",
@@ -174,7 +180,7 @@ absl::Status RankGroup::CheckMessages() const {
 
 absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
                                  absl::Duration timeout) {
-  RETURN_IF_ERROR(CheckMessages());
+  RETURN_IF_ERROR(Messages().status());
   const MonotonicTime deadline = clock_.Now() + timeout;
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
   const auto own = static_cast<size_t>(rank());
@@ -211,7 +217,7 @@ absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
 
 absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
                                          bool names_all) {
-  RETURN_IF_ERROR(CheckMessages());
+  RETURN_IF_ERROR(Messages().status());
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
   std::array<std::byte, 1> word = {};
   if (rank() != 0) {

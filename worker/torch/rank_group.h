@@ -34,7 +34,7 @@ namespace ringmaster {
 struct RankGroupOptions {
   int rank = 0;
   int world_size = 1;
-  // Of all ranks to come, and then of each to be connected.
+  // Of all ranks to come.
   absl::Duration connect_timeout = absl::Minutes(30);
   // Of a wait for ranks to come.
   WaitNote note = {};
@@ -89,10 +89,8 @@ class RankGroup {
   // What it does now; `collective` is the name of the operation that runs.
   [[nodiscard]] RankActivity activity(std::string_view collective) const;
 
-  // Null if the group is too large for messages. It may outlive the group.
-  [[nodiscard]] const std::shared_ptr<PointToPoint>& messages() const {
-    return messages_;
-  }
+  // UNIMPLEMENTED: the group is too large for messages. They may outlive it.
+  [[nodiscard]] absl::StatusOr<std::shared_ptr<PointToPoint>> Messages() const;
 
   // Fails everything under way and to come.
   void Abort(std::string_view why);
@@ -100,7 +98,6 @@ class RankGroup {
  private:
   RankGroup(std::unique_ptr<Communicator> communicator,
             std::shared_ptr<PointToPoint> messages, Clock& clock);
-  [[nodiscard]] absl::Status CheckMessages() const;
 
   Clock& clock_;
   const std::unique_ptr<Communicator> communicator_;

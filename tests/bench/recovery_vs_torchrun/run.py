@@ -169,7 +169,7 @@ def table(figures):
 def main():
     args = parse()
     if importlib.util.find_spec("torch") is None:
-        print("recovery_vs_torchrun: skipped, PyTorch is not installed (deploy/packages-bench.txt)")
+        print("recovery_vs_torchrun: skipped, PyTorch is not installed (python3-torch)")
         return 0
     figures = {}
     for name, flags in CANDIDATES.items():
