@@ -82,12 +82,14 @@ void TrainerThread::Do(const PrepareJob& job) {
                                .summary = agreement->summary,
                                .position = position,
                                .shards = progress.held_shards,
+                               .can_go_on = progress.can_go_on,
                                .data = agreement->data});
   } else {
     on_event_(agent::TrainerPrepareFailed{.generation = assignment.generation,
                                           .status = agreement.status(),
                                           .position = position,
-                                          .shards = progress.held_shards});
+                                          .shards = progress.held_shards,
+                                          .can_go_on = progress.can_go_on});
   }
 }
 
@@ -97,6 +99,7 @@ void TrainerThread::Do(const RunJob& job) {
   agent::TrainerEnded ended =
       ToEvent(job.generation, outcome, progress.held_shards);
   ended.saved_step = progress.figures.checkpoint_step();
+  ended.can_go_on = progress.can_go_on;
   on_event_(std::move(ended));
 }
 

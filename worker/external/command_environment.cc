@@ -6,14 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/agent/rpc/worker_identity.h"
+#include "worker/views/view.h"
 
 namespace ringmaster {
 namespace {
 
 // Of the worker alone: its supervisor's and its service manager's word to it.
-constexpr std::array<std::string_view, 6> kNotInherited = {
-    "LISTEN_FDS",   "LISTEN_PID",    "NOTIFY_SOCKET",
-    "WATCHDOG_PID", "WATCHDOG_USEC", kPredecessorVariable};
+constexpr std::array<std::string_view, 7> kNotInherited = {
+    "LISTEN_FDS",    "LISTEN_PID",         "NOTIFY_SOCKET", "WATCHDOG_PID",
+    "WATCHDOG_USEC", kPredecessorVariable, kViewsVariable};
 
 std::map<std::string, std::string> RankVariables(const CommandPlace& place) {
   const auto text = [](int value) { return absl::StrCat(value); };
@@ -59,6 +60,7 @@ std::vector<std::string> CommandEnvironment(
     variables["RINGMASTER_DATA_PORTS"] =
         absl::StrCat(place.port_range->first, "-", place.port_range->last);
   }
+  if (!place.views.empty()) variables[kViewsVariable] = place.views;
   if (!place.python_path.empty()) {
     std::string& path = variables["PYTHONPATH"];
     path = absl::StrCat(place.python_path, path.empty() ? "" : ":", path);

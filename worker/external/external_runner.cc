@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -31,8 +32,10 @@
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/collective/connect_mesh.h"
+#include "worker/external/command_attempt.h"
 #include "worker/external/command_environment.h"
 #include "worker/external/command_setup.h"
+#include "worker/external/command_states.h"
 #include "worker/external/rank_meeting.h"
 #include "worker/external/running_command.h"
 #include "worker/member/assignment_mesh.h"
@@ -49,6 +52,9 @@ enum class Wish : int { kNone, kDrain, kStop };
 
 // The longest time between meetings of ranks that wait for commands to end.
 constexpr absl::Duration kStopInterval = absl::Milliseconds(20);
+
+// Views of one generation have numbers from its own times this on.
+constexpr int64_t kViewsOfGeneration = 1 << 20;
 
 // How the commands of all ranks ended.
 struct AttemptEnd {
@@ -90,18 +96,32 @@ class ExternalRunner final : public JobRunner {
   [[nodiscard]] absl::StatusOr<PlanAgreement> TryPrepare(
       const v1::JobSpec& spec, const RankAssignment& assignment);
   [[nodiscard]] absl::StatusOr<Wish> RunGeneration();
-  // Starts the commands as often as the ranks agree to.
+  // Starts the commands as often as the ranks agree to, unless those of the last
+  // generation go on.
   [[nodiscard]] absl::StatusOr<Wish> RunAttempts(RankMeeting& meeting);
+  // Returns true if the ranks' commands of the last generation go on, in a view
+  // of those that are left; else none runs any longer.
+  [[nodiscard]] absl::StatusOr<bool> GoOn(RankMeeting& meeting);
+  [[nodiscard]] absl::Status StartAttempt(RankMeeting& meeting);
   // Returns where this rank is, with a port that is free now on rank 0's host.
   [[nodiscard]] absl::StatusOr<CommandPlace> AgreeOnPlace(
       RankMeeting& meeting) const;
   // Follows the command until the ranks agree how it ended; then it has.
-  [[nodiscard]] absl::StatusOr<AttemptEnd> Follow(RankMeeting& meeting,
-                                                  RunningCommand& command);
+  [[nodiscard]] absl::StatusOr<AttemptEnd> Follow(RankMeeting& meeting);
+  // The states of all commands of the attempt, by rank.
+  [[nodiscard]] absl::StatusOr<std::vector<int64_t>> StatesOfAll(
+      RankMeeting& meeting) const;
+  // Has the commands that live go on without the others.
+  [[nodiscard]] absl::Status ChangeView(RankMeeting& meeting);
+  // For those who ask whether the command goes on in another generation.
+  void NoteAttempt();
+  // Ends this rank's command within `grace`.
+  void StopAttempt(absl::Duration grace);
   // The status of this rank if no more attempts are made.
-  [[nodiscard]] absl::Status FailureOf(int failed_rank,
-                                       const RunningCommand& command) const;
-  void NoteRestart(const RunningCommand& command);
+  [[nodiscard]] absl::Status FailureOf(int failed_rank) const;
+  void NoteRestart();
+  void NoteView(const View& before);
+  void NoteFailure(const std::string& message);
   // The step is applied, or it is not.
   void SetDone(bool is_done);
   [[nodiscard]] absl::Duration stop_grace() const {
@@ -115,14 +135,18 @@ class ExternalRunner final : public JobRunner {
   Trace trace_;
   ProgressBoard board_;
   std::atomic<int> wish_ = 0;
+  std::atomic<bool> can_go_on_ = false;  // the command of attempt_
   std::function<void(const v1::Notice&)> on_notice_ = [](const v1::Notice&) {};
 
   // Only on the training thread.
   RankAssignment assignment_;
   v1::ExternalProgram program_;
+  int least_ranks_ = 1;  // for a start
   CommandSetup setup_;
   bool is_done_ = false;
   int blamed_rank_ = -1;  // the peer that this generation failed on
+  // Null before the first start, and once its command was stopped.
+  std::unique_ptr<CommandAttempt> attempt_;
   // Of this job, as far as this rank or a peer of its last generation knows.
   int64_t starts_ = 0;    // of the commands
   int64_t failures_ = 0;  // for which they were started again
@@ -182,12 +206,14 @@ absl::StatusOr<PlanAgreement> ExternalRunner::TryPrepare(
                      ", but a command is one step"));
   }
   assignment_ = assignment;
+  least_ranks_ = spec.workers().min();
   ASSIGN_OR_RETURN(program_, DefaultProgram(spec.external()));
   absl::StatusOr<CommandSetup> setup = SetUpCommand(program_, ProcessFiles());
   if (!setup.ok()) return Annotate(setup.status(), who);
   setup_ = *std::move(setup);
   // A worker that joins when all commands have ended has nothing to do.
   SetDone(assignment.resume_step == 1);
+  NoteAttempt();
   board_.BeginGeneration(assignment.generation, /*total_steps=*/1);
   PlanAgreement agreement;
   const std::string plan =
@@ -208,6 +234,7 @@ RunOutcome ExternalRunner::Run() {
   const absl::StatusOr<Wish> end =
       CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
   if (end.ok() && *end == Wish::kNone) SetDone(true);
+  NoteAttempt();
   board_.EnterPhase(TrainPhase::kHalted);
   if (!end.ok()) {
     return FailedOutcome(end.status(),
@@ -255,25 +282,104 @@ absl::StatusOr<Wish> ExternalRunner::RunGeneration() {
 
 absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
   while (true) {
-    std::array<int64_t, 2> counts = {starts_, failures_};
-    RETURN_IF_ERROR(meeting.TakeMaxima(counts));
-    starts_ = counts[0];
-    failures_ = counts[1];
-    ASSIGN_OR_RETURN(const CommandPlace place, AgreeOnPlace(meeting));
-    ++starts_;
-    RunningCommand command(setup_, place, options_.output_file, clock_);
-    absl::StatusOr<AttemptEnd> end = Follow(meeting, command);
+    ASSIGN_OR_RETURN(const bool goes_on, GoOn(meeting));
+    // The generation was formed for commands that would go on with fewer.
+    if (!goes_on && assignment_.world_size < least_ranks_) return Wish::kDrain;
+    if (!goes_on) RETURN_IF_ERROR(StartAttempt(meeting));
+    const absl::StatusOr<AttemptEnd> end = Follow(meeting);
     if (!end.ok()) {
-      command.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
-                   *live_.cancel());
+      // A command that can go on without those that are lost waits for the next
+      // generation; it knows nothing of this one's end.
+      attempt_->Look();
+      if (attempt_->lives() && !attempt_->can_go_on())
+        StopAttempt(RunningCommand::kShortGrace);
       return end.status();
     }
-    if (!end->failed_rank.has_value()) return end->wish;
+    if (!end->failed_rank.has_value()) {
+      attempt_.reset();
+      return end->wish;
+    }
     if (failures_ >= program_.max_restarts())
-      return FailureOf(*end->failed_rank, command);
+      return FailureOf(*end->failed_rank);
     ++failures_;
-    if (end->failed_rank == assignment_.rank) NoteRestart(command);
+    if (end->failed_rank == assignment_.rank) NoteRestart();
+    attempt_.reset();
   }
+}
+
+absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
+  enum { kStarts, kFailures, kNumber, kLives, kCannot, kSize, kCount };
+  const auto number = [&] {
+    return attempt_ == nullptr ? int64_t{0} : attempt_->number() + 1;
+  };
+  std::array<int64_t, kCount> all{};
+  all[kStarts] = starts_;
+  all[kFailures] = failures_;
+  all[kNumber] = number();
+  RETURN_IF_ERROR(meeting.TakeMaxima(all));
+  starts_ = all[kStarts];
+  failures_ = all[kFailures];
+  // The others have started theirs again without this rank.
+  const bool is_old = number() < all[kNumber];
+  if (is_old) StopAttempt(RunningCommand::kShortGrace);
+  const bool lives = attempt_ != nullptr && attempt_->lives();
+  all[kLives] = lives ? 1 : 0;
+  all[kCannot] = lives && !attempt_->can_go_on() ? 1 : 0;
+  all[kSize] = attempt_ == nullptr ? 0 : attempt_->world_size();
+  RETURN_IF_ERROR(meeting.TakeMaxima(all));
+  if (all[kLives] == 0 || all[kCannot] != 0) {
+    StopAttempt(RunningCommand::kShortGrace);
+    return false;
+  }
+  if (attempt_ == nullptr) {
+    attempt_ =
+        std::make_unique<CommandAttempt>(static_cast<int>(all[kNumber]) - 1,
+                                         static_cast<int>(all[kSize]), clock_);
+  }
+  RETURN_IF_ERROR(ChangeView(meeting));
+  return true;
+}
+
+absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
+  ASSIGN_OR_RETURN(CommandPlace place, AgreeOnPlace(meeting));
+  ++starts_;
+  attempt_ = std::make_unique<CommandAttempt>(setup_, std::move(place),
+                                              options_.output_file, clock_);
+  return absl::OkStatus();
+}
+
+void ExternalRunner::NoteAttempt() {
+  if (attempt_ != nullptr) attempt_->Look();
+  can_go_on_ =
+      attempt_ != nullptr && attempt_->lives() && attempt_->can_go_on();
+}
+
+void ExternalRunner::StopAttempt(absl::Duration grace) {
+  if (attempt_ == nullptr) return;
+  attempt_->Stop(std::min(stop_grace(), grace), *live_.cancel());
+  attempt_.reset();
+}
+
+absl::StatusOr<std::vector<int64_t>> ExternalRunner::StatesOfAll(
+    RankMeeting& meeting) const {
+  std::vector<int64_t> states(static_cast<size_t>(attempt_->world_size()),
+                              command_state::kNowhere);
+  if (attempt_->rank() >= 0)
+    states[static_cast<size_t>(attempt_->rank())] = attempt_->state();
+  RETURN_IF_ERROR(meeting.TakeMaxima(states));
+  return states;
+}
+
+absl::Status ExternalRunner::ChangeView(RankMeeting& meeting) {
+  std::array<int64_t, 1> number = {
+      std::max(attempt_->view().number + 1,
+               assignment_.generation * kViewsOfGeneration)};
+  RETURN_IF_ERROR(meeting.TakeMaxima(number));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
+  const View before = attempt_->view();
+  attempt_->SetView(ViewOf(states, before, number[0]));
+  NoteView(before);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
@@ -306,79 +412,127 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   return place;
 }
 
-absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting,
-                                                  RunningCommand& command) {
+absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
-  enum { kWish, kHasFailed, kRuns, kCount };
+  enum {
+    kWish,
+    kHasFailed,
+    kWasKilled,
+    kLives,
+    kCannotGoOn,
+    kAwaitsView,
+    kCount
+  };
+  CommandAttempt& attempt = *attempt_;
   AttemptEnd end;
+  bool somebody_awaits_view = false;
+  bool is_asking_again = false;
   while (true) {
-    if (wish_.load() <= static_cast<int>(end.wish)) {
+    if (!is_asking_again && wish_.load() <= static_cast<int>(end.wish)) {
       const absl::Duration interval =
-          end.wish == Wish::kNone
+          end.wish == Wish::kNone && !somebody_awaits_view
               ? options_.meeting_interval
               : std::min(options_.meeting_interval, kStopInterval);
-      command.Wait(clock_.Now() + interval, *cancel, wake_.get());
+      attempt.Wait(clock_.Now() + interval, *cancel, wake_.get());
     }
     RETURN_IF_ERROR(cancel->status());
+    attempt.Look();
     std::array<int64_t, kCount> all{};
     all[kWish] = wish_.load();
-    all[kHasFailed] = command.has_failed() ? 1 : 0;
-    all[kRuns] = command.has_ended() ? 0 : 1;
+    all[kHasFailed] = attempt.has_failed() ? 1 : 0;
+    all[kWasKilled] = attempt.was_killed() ? 1 : 0;
+    all[kLives] = attempt.lives() ? 1 : 0;
+    all[kCannotGoOn] = attempt.lives() && !attempt.can_go_on() ? 1 : 0;
+    all[kAwaitsView] = attempt.awaits_view_since().has_value() ? 1 : 0;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
     const bool was_asked = end.wish != Wish::kNone;
+    const bool is_failing = all[kHasFailed] != 0 || all[kWasKilled] != 0;
     end.wish = static_cast<Wish>(all[kWish]);
     // All were done before anybody was asked to end.
-    if (!was_asked && all[kRuns] == 0 && all[kHasFailed] == 0) {
+    if (!was_asked && all[kLives] == 0 && !is_failing) {
       end.wish = Wish::kNone;
       return end;
     }
     // A wish comes first: what fails because others have stopped is no failure. All
     // go on meeting until the last command has ended, so that each has its grace.
     if (end.wish != Wish::kNone) {
-      command.Terminate(stop_grace());
-      if (all[kRuns] == 0) return end;
+      attempt.Terminate(stop_grace());
+      if (all[kLives] == 0) return end;
       continue;
     }
-    if (all[kHasFailed] != 0) {
-      ASSIGN_OR_RETURN(
-          end.failed_rank,
-          meeting.FirstToFail(command.has_failed()
-                                  ? std::optional(command.since_end())
+    const bool go_on =
+        all[kHasFailed] == 0 && all[kLives] != 0 && all[kCannotGoOn] == 0;
+    if (all[kWasKilled] != 0 && go_on) {
+      RETURN_IF_ERROR(ChangeView(meeting));
+      somebody_awaits_view = is_asking_again = false;
+      continue;
+    }
+    // A rank may have come to this meeting before its command was able to go on,
+    // and waited here.
+    if (all[kWasKilled] != 0 && !std::exchange(is_asking_again, true)) continue;
+    if (is_failing) {
+      const bool is_own = attempt.has_failed() || attempt.was_killed();
+      ASSIGN_OR_RETURN(end.failed_rank,
+                       meeting.FirstToFail(
+                           is_own ? std::optional(attempt.command().since_end())
                                   : std::nullopt));
-      command.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
+      attempt.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
                    *cancel);
       return end;
+    }
+    somebody_awaits_view = all[kAwaitsView] != 0;
+    if (somebody_awaits_view) {
+      ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
+      attempt.AnswerLost(states, options_.lost_limit);
     }
   }
 }
 
-absl::Status ExternalRunner::FailureOf(int failed_rank,
-                                       const RunningCommand& command) const {
+absl::Status ExternalRunner::FailureOf(int failed_rank) const {
   if (failed_rank != assignment_.rank) {
     // That rank tells, and nobody is to be suspected.
     return absl::AbortedError(
         absl::StrCat("the command of rank ", failed_rank, " failed"));
   }
-  return WithExitCode(
-      OfJob(absl::InternalError(absl::StrCat(
-          "the command of rank ", failed_rank, " ", command.FailureText()))),
-      static_cast<ExitCode>(command.exit_code()));
+  const RunningCommand& command = attempt_->command();
+  return WithExitCode(OfJob(absl::InternalError(
+                          absl::StrCat("the command of rank ", attempt_->rank(),
+                                       " ", command.FailureText()))),
+                      static_cast<ExitCode>(command.exit_code()));
 }
 
-void ExternalRunner::NoteRestart(const RunningCommand& command) {
+void ExternalRunner::NoteRestart() {
+  NoteFailure(absl::StrCat("the command of rank ", attempt_->rank(), " ",
+                           attempt_->command().FailureText(),
+                           "; all are started again, which is restart ",
+                           failures_, " of ", program_.max_restarts()));
+}
+
+void ExternalRunner::NoteView(const View& before) {
+  const View& view = attempt_->view();
+  // One of them tells.
+  if (view.why.empty() || attempt_->rank() != view.ranks.front()) return;
+  NoteFailure(absl::StrCat(
+      view.why, "; ", view.ranks.size(), " of ", attempt_->world_size(),
+      " ranks go on",
+      before.Has(0) && !view.Has(0)
+          ? ", and what a script does on rank 0 alone, such as saving, is done "
+            "no longer"
+          : ""));
+}
+
+void ExternalRunner::NoteFailure(const std::string& message) {
   v1::Notice notice;
   notice.set_generation(assignment_.generation);
   notice.set_kind(v1::NOTICE_KIND_COMMAND_FAILED);
-  notice.set_message(absl::StrCat("the command of rank ", assignment_.rank, " ",
-                                  command.FailureText(),
-                                  "; all are started again, which is restart ",
-                                  failures_, " of ", program_.max_restarts()));
+  notice.set_message(message);
   on_notice_(notice);
 }
 
 void ExternalRunner::Release() {
   SetDone(false);
   board_.Clear();
+  attempt_.reset();
   starts_ = failures_ = 0;
   setup_ = CommandSetup();  // with its secrets
 }
@@ -388,6 +542,7 @@ TrainProgress ExternalRunner::progress() const {
   const CollectiveProgress communication = live_.communication();
   progress.collective_sequence = communication.completed;
   progress.waiting_for_rank = communication.waiting_for_rank;
+  progress.can_go_on = can_go_on_;
   return progress;
 }
 

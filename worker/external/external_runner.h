@@ -12,6 +12,11 @@
 // The first command to fail ends the job, with its exit code and its last
 // words, or, as long as ExternalProgram::max_restarts allows, all of them are
 // started again. After a halt they are, in the next generation.
+//
+// Commands that can go on without others (worker/views) do: when one is killed
+// by a signal, or its worker is lost, the ranks that are left agree on a view
+// without it, and their commands are told. A worker that joins then takes part
+// without a command.
 #ifndef RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 #define RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 
@@ -42,6 +47,9 @@ struct ExternalRunnerOptions {
   LogFileOptions output_file = {};
   // Between two meetings of the ranks.
   absl::Duration meeting_interval = absl::Milliseconds(250);
+  // A command that has lost its connection with another that lives goes on
+  // waiting for a view for so long: most that are lost are found out sooner.
+  absl::Duration lost_limit = absl::Seconds(10);
 };
 
 // `listener` is the process's data plane. It and the clock must outlive the

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -23,8 +25,11 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 using Kind = RunOutcome::Kind;
 
@@ -40,9 +45,11 @@ class ExternalRunnerTest : public ::testing::Test {
     for (int i = 0; i < kRanks; ++i) {
       listeners_.push_back(
           std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-      runners_.push_back(MakeExternalRunner(
-          Clock::Real(), *listeners_.back(),
-          {.is_allowed = true, .meeting_interval = absl::Milliseconds(5)}));
+      runners_.push_back(
+          MakeExternalRunner(Clock::Real(), *listeners_.back(),
+                             {.is_allowed = true,
+                              .meeting_interval = absl::Milliseconds(5),
+                              .lost_limit = absl::Milliseconds(200)}));
       runners_.back()->SetNoticeCallback([this, i](const v1::Notice& notice) {
         if (i == 1) notices_.push_back(notice.message());
       });
@@ -114,6 +121,62 @@ class ExternalRunnerTest : public ::testing::Test {
     return alone->Run();
   }
 
+  // A command that can go on without others; it does what stands in the files
+  // do0, do1, ... of its rank, one after another, and writes the views that it is
+  // told of to view0, view1, ... of its rank.
+  v1::JobSpec Follower(const std::string& unable_rank = "none") {
+    v1::JobSpec spec = Shell("");
+    v1::ExternalProgram& external = *spec.mutable_external();
+    external.clear_command();
+    for (const std::string& word :
+         {std::string("python3"), std::string("-c"), std::string(R"py(
+import os, socket, sys, threading, time
+rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+worker = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+worker.connect("\0" + os.environ["RINGMASTER_VIEWS"])
+assert worker.recv(65536) == b"hello"
+if rank != os.environ.get("UNABLE"):
+    worker.send(f"can_go_on {rank} {size}".encode())
+def listen():
+    count = 0
+    while packet := worker.recv(65536):
+        with open("new" + rank, "wb") as file:
+            file.write(packet)
+        os.rename("new" + rank, f"view{rank}-{count}")
+        count += 1
+threading.Thread(target=listen, daemon=True).start()
+open("began" + rank, "w").close()
+count = 0
+while True:
+    try:
+        with open(f"do{rank}-{count}") as file:
+            text = file.read()
+    except FileNotFoundError:
+        time.sleep(0.002)
+        continue
+    count += 1
+    exec(text)
+)py")})
+      external.add_command(word);
+    (*external.mutable_environment())["UNABLE"] = unable_rank;
+    return spec;
+  }
+  // Has the command of `rank` do it.
+  void Do(int rank, const std::string& python) {
+    const std::string name = absl::StrCat(directory_, "/do", rank, "-",
+                                          done_[static_cast<size_t>(rank)]++);
+    std::ofstream(name + ".new") << python;
+    std::filesystem::rename(name + ".new", name);
+  }
+  static constexpr char kDie[] = "os.kill(os.getpid(), 9)";
+  static constexpr char kEnd[] = "sys.exit(0)";
+  // Returns what its worker has told the command of `rank`, the `count`-th.
+  std::string AwaitPacket(int rank, int count) {
+    const std::string name = absl::StrCat("view", rank, "-", count);
+    while (!Has(name)) std::this_thread::yield();
+    return TextOf(name);
+  }
+
   RankAssignment Alone() {
     RankAssignment alone = Assign(1, 0);
     alone.world_size = alone.local_world_size = 1;
@@ -146,8 +209,15 @@ class ExternalRunnerTest : public ::testing::Test {
 
   std::string directory_;
   std::vector<std::string> notices_;  // rank 1's
+  // Rank 2 ends as a killed worker does, and another one takes its place.
+  void ReplaceRunner2() {
+    runners_[2] = MakeExternalRunner(
+        Clock::Real(), *listeners_[2],
+        {.is_allowed = true, .meeting_interval = absl::Milliseconds(5)});
+  }
 
  private:
+  std::array<int, kRanks> done_ = {};  // by Do
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<JobRunner>> runners_;
 };
@@ -325,6 +395,111 @@ TEST_F(ExternalRunnerTest, APeerThatIsGoneIsTheOneToBlame) {
     std::ofstream(directory_ + "/gone") << "gone";
   });
   EXPECT_NE(outcomes[0].kind, Kind::kFailed) << outcomes[0].status;
+}
+
+TEST_F(ExternalRunnerTest, CommandsThatCanGoOnDoWithoutOneThatIsKilled) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  Do(0, kDie);
+                  const std::string packet = AwaitPacket(1, 0);
+                  EXPECT_THAT(packet,
+                              MatchesRegex("view [0-9]+ 1,2 rank 0 was killed "
+                                           "by signal 9 \\(Killed\\)"));
+                  EXPECT_EQ(AwaitPacket(2, 0), packet);
+                  Do(2, kDie);
+                  EXPECT_THAT(AwaitPacket(1, 1), HasSubstr(" 1 rank 2 was"));
+                  Do(1, kEnd);
+                }),
+            Kind::kFinished, 1);
+  EXPECT_THAT(
+      notices_,
+      ElementsAre(
+          "rank 0 was killed by signal 9 (Killed); 2 of 3 ranks go on, "
+          "and what a script does on rank 0 alone, such as "
+          "saving, is done no longer",
+          "rank 2 was killed by signal 9 (Killed); 1 of 3 ranks go on"));
+}
+
+TEST_F(ExternalRunnerTest, TheLastCommandToBeKilledFailsTheJob) {
+  const auto outcomes = Run(1, Follower(), [this] {
+    AwaitAll("began");
+    Do(0, kDie);
+    AwaitPacket(1, 0);
+    Do(1, kDie);
+    AwaitPacket(2, 1);
+    Do(2, kDie);
+  });
+  EXPECT_EQ(outcomes[2].status.message(),
+            "the command of rank 2 was killed by signal 9 (Killed)");
+}
+
+TEST_F(ExternalRunnerTest, OneThatCannotGoOnWithoutOthersFailsWithThem) {
+  const auto outcomes = Run(1, Follower(/*unable_rank=*/"1"), [this] {
+    AwaitAll("began");
+    Do(0, kDie);
+  });
+  EXPECT_EQ(outcomes[0].status.message(),
+            "the command of rank 0 was killed by signal 9 (Killed)");
+  EXPECT_FALSE(Has("view2-0"));
+}
+
+TEST_F(ExternalRunnerTest, AnErrorIsNoLoss) {
+  const auto outcomes = Run(1, Follower(), [this] {
+    AwaitAll("began");
+    Do(0, "raise ValueError('boom')");
+  });
+  EXPECT_THAT(std::string(outcomes[0].status.message()),
+              AllOf(StartsWith("the command of rank 0 ended with exit code 1"),
+                    HasSubstr("boom")));
+}
+
+TEST_F(ExternalRunnerTest, ARankThatIsNotLostCallsForNoView) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  Do(0, "worker.send(b'lost 2 0')");
+                  EXPECT_EQ(AwaitPacket(0, 0), "no_view 2");
+                  // It ends, so no view will ever be without it.
+                  Do(1, kEnd);
+                  Do(0, "worker.send(b'lost 1 0')");
+                  EXPECT_EQ(AwaitPacket(0, 1), "no_view 1");
+                  Do(0, kEnd);
+                  Do(2, kEnd);
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, CommandsThatCanGoOnOutliveTheirGeneration) {
+  const v1::JobSpec spec = Follower();
+  std::vector<RunOutcome> outcomes(kRanks);
+  std::array<std::thread, kRanks> workers;
+  std::atomic<int> halted = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    workers[static_cast<size_t>(rank)] = std::thread([&, rank] {
+      for (const int64_t generation : {1, 2}) {
+        const auto prepared =
+            runner(rank).Prepare(spec, Assign(generation, rank));
+        EXPECT_TRUE(prepared.ok()) << prepared.status();
+        outcomes[static_cast<size_t>(rank)] = runner(rank).Run();
+        if (generation == 2) return;
+        EXPECT_THAT(outcomes[static_cast<size_t>(rank)].kind,
+                    AnyOf(Kind::kInterrupted, Kind::kPeerFailed));
+        if (rank == 2) ReplaceRunner2();
+        ++halted;
+        while (halted < kRanks) std::this_thread::yield();
+      }
+    });
+  }
+  AwaitAll("began");
+  for (int rank = 0; rank < kRanks; ++rank) runner(rank).Abort(1, "a halt");
+  EXPECT_THAT(AwaitPacket(0, 0),
+              HasSubstr(" 0,1 the worker of rank 2 is lost"));
+  EXPECT_EQ(AwaitPacket(1, 0), AwaitPacket(0, 0));
+  Do(0, kEnd);
+  Do(1, kEnd);
+  for (std::thread& worker : workers) worker.join();
+  ExpectAll(outcomes, Kind::kFinished, 1);
 }
 
 TEST_F(ExternalRunnerTest, RefusesWhatItMayNotOrCannotRun) {

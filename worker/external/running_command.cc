@@ -124,6 +124,9 @@ RunningCommand::RunningCommand(const CommandSetup& setup,
        {"master", absl::StrCat(place.master_address, ":", place.master_port)}});
 }
 
+RunningCommand::RunningCommand(Clock& clock)
+    : clock_(clock), ended_at_(clock.Now()) {}
+
 void RunningCommand::Look() {
   if (has_ended()) return;
   if (clock_.Now() >= kill_at_) child_->Kill();
@@ -131,35 +134,39 @@ void RunningCommand::Look() {
   if (!end.has_value()) return;
   ended_at_ = clock_.Now();
   exit_code_ = end->code();
+  signal_ = end->signal;
   end_text_ = CommandEndText(*end);
   child_->Kill();
   LogEvent(end->is_good() ? LogLevel::kInfo : LogLevel::kWarning,
            "command.ended", {{"end", end_text_}});
 }
 
-void RunningCommand::Poll(MonotonicTime deadline, int cancel, int wake) {
+bool RunningCommand::Poll(MonotonicTime deadline, int cancel, int wake,
+                          int other) {
   const MonotonicTime now = clock_.Now();
   // Once it is killed, its end is all there is to wait for.
   if (kill_at_ > now) deadline = std::min(deadline, kill_at_);
-  std::array<pollfd, 3> ready = {
+  std::array<pollfd, 4> ready = {
       pollfd{.fd = cancel, .events = POLLIN, .revents = 0},
       pollfd{.fd = wake, .events = POLLIN, .revents = 0},
       pollfd{.fd = has_ended() ? -1 : child_->pidfd(),
              .events = POLLIN,
-             .revents = 0}};
+             .revents = 0},
+      pollfd{.fd = other, .events = POLLIN, .revents = 0}};
   (void)::poll(ready.data(), ready.size(), MillisecondsUntil(deadline, now));
   Look();
+  return ready.back().revents != 0;
 }
 
 void RunningCommand::Wait(MonotonicTime deadline, const CancelToken& cancel,
-                          int wake) {
+                          int wake, int other) {
   Look();
   while (clock_.Now() < deadline && !cancel.is_cancelled()) {
     const bool ran = !has_ended();
-    Poll(deadline, cancel.fd(), wake);
+    const bool has_other = Poll(deadline, cancel.fd(), wake, other);
     uint64_t rings = 0;
     (void)!::read(wake, &rings, sizeof(rings));
-    if (rings > 0 || (ran && has_ended())) return;
+    if (rings > 0 || has_other || (ran && has_ended())) return;
   }
 }
 
@@ -179,7 +186,8 @@ void RunningCommand::Stop(absl::Duration grace, const CancelToken& cancel) {
     const bool is_cancelled = cancel.is_cancelled();
     if (is_cancelled) Terminate(std::min(grace, kShortGrace));
     // Once it is cancelled, it would be readable all the time.
-    Poll(MonotonicTime::InfiniteFuture(), is_cancelled ? -1 : cancel.fd(), -1);
+    Poll(MonotonicTime::InfiniteFuture(), is_cancelled ? -1 : cancel.fd(), -1,
+         -1);
   }
 }
 

@@ -27,10 +27,13 @@ class RunningCommand {
   // Starts it. If that fails, it has failed. The arguments outlive it.
   RunningCommand(const CommandSetup& setup, const CommandPlace& place,
                  const LogFileOptions& output_file, Clock& clock);
+  // None, which is as one that has ended with 0.
+  explicit RunningCommand(Clock& clock);
 
-  // Waits for its end, or until `deadline`, a cancellation, or `wake` (an
-  // eventfd, which is reset) is rung.
-  void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake);
+  // Waits for its end, or until `deadline`, a cancellation, `wake` (an eventfd,
+  // which is reset) is rung, or `other` (a descriptor, or -1) is readable.
+  void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake,
+            int other = -1);
 
   // Asks it to end, once. If it has not ended `grace` after the first call, the
   // shortest of all calls, Wait kills it and all that it started.
@@ -51,6 +54,8 @@ class RunningCommand {
   // Of a command that has failed: "ended with exit code 3: ValueError: boom".
   [[nodiscard]] std::string FailureText() const;
   [[nodiscard]] int exit_code() const { return exit_code_; }
+  // That it was killed by; 0: by none.
+  [[nodiscard]] int signal() const { return signal_; }
 
  private:
   class Output;
@@ -58,14 +63,16 @@ class RunningCommand {
   // Notes its end, if it has come, or kills it if it is due. What is left of its
   // group is killed then.
   void Look();
-  // Waits for its end, or until `deadline` or one of these is readable.
-  void Poll(MonotonicTime deadline, int cancel, int wake);
+  // Waits for its end, or until `deadline` or one of these is readable. Returns
+  // true if `other` is.
+  bool Poll(MonotonicTime deadline, int cancel, int wake, int other);
 
   Clock& clock_;
-  const std::shared_ptr<Output> output_;
-  std::unique_ptr<ChildCommand> child_;  // null: it was not to be started
+  const std::shared_ptr<Output> output_;  // null: there is no command
+  std::unique_ptr<ChildCommand> child_;   // null: it was not to be started
   std::string end_text_;
   int exit_code_ = 0;
+  int signal_ = 0;
   std::optional<MonotonicTime> ended_at_;
   std::optional<MonotonicTime> terminated_at_;
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();

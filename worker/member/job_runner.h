@@ -54,9 +54,9 @@ struct RankAssignment {
   std::string job_id;
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;              // index among the ranks on the same host
-  int local_world_size = 1;        // ranks on the same host
-  int data_index = 0;              // equal to rank while the mesh is {n, 1, 1}
+  int local_rank = 0;        // index among the ranks on the same host
+  int local_world_size = 1;  // ranks on the same host
+  int data_index = 0;        // equal to rank while the mesh is {n, 1, 1}
   // Where others reach this rank: HOST:PORT.
   std::string own_address = {};
   std::vector<PeerAddress> peers;  // those that this rank is connected with
@@ -134,6 +134,8 @@ struct TrainProgress {
   // The shards of the job's parameters that the worker holds; after Prepare, as
   // of the resume step, whether Prepare failed or not.
   std::vector<HeldShard> held_shards = {};
+  // A command runs, and goes on with those of however many members are left.
+  bool can_go_on = false;
   v1::TrainingFigures figures = NoFigures();
   // This rank's figures since its generation began, added up.
   v1::RankFigures totals = {};

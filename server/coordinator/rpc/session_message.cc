@@ -407,7 +407,8 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
   HaltedReceived event{.session = session,
                        .generation = halted.generation(),
                        .applied_step = halted.applied_step(),
-                       .complete_step = halted.complete_step()};
+                       .complete_step = halted.complete_step(),
+                       .can_go_on = halted.can_go_on()};
   std::set<int32_t> seen;
   for (const v1::HeldShard& held : halted.shards()) {
     checks.Range("shards.shard", held.shard(), 0, kMaxShards - 1);

@@ -54,6 +54,8 @@ struct SendHalted {
   StepPosition position;
   // The shards of the job's parameters that the worker holds.
   std::vector<HeldShard> shards = {};
+  // TrainProgress::can_go_on.
+  bool can_go_on = false;
 };
 struct SendSuspicion {
   int64_t generation = 0;

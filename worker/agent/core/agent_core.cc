@@ -84,7 +84,7 @@ void AgentCore::Report() {
 }
 
 void AgentCore::SayHalted() {
-  Send(SendHalted{generation_, position_, shards_});
+  Send(SendHalted{generation_, position_, shards_, can_go_on_});
 }
 
 void AgentCore::ReportPaused() {
@@ -152,6 +152,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   if (job_id_ != assignment.job_id) {
     position_ = StepPosition{};
     shards_.clear();
+    can_go_on_ = false;
   }
   job_id_ = assignment.job_id;
   generation_ = assignment.generation;
@@ -332,6 +333,7 @@ void AgentCore::DropState() {
   job_id_.clear();
   position_ = StepPosition{};
   shards_.clear();
+  can_go_on_ = false;
 }
 
 void AgentCore::ReleaseToPool() {
@@ -361,6 +363,7 @@ void AgentCore::On(const TrainerPrepared& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
   shards_ = event.shards;
+  can_go_on_ = event.can_go_on;
   if (state_ == AgentState::kHalting) {
     AfterAbort();
     return;
@@ -374,6 +377,7 @@ void AgentCore::On(const TrainerPrepareFailed& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
   shards_ = event.shards;
+  can_go_on_ = event.can_go_on;
   if (state_ == AgentState::kHalting) {
     AfterAbort();  // failed because it was aborted
     return;
@@ -393,6 +397,7 @@ void AgentCore::On(const TrainerEnded& event) {
   position_ = event.position;
   saved_step_ = event.saved_step;
   shards_ = event.shards;
+  can_go_on_ = event.can_go_on;
   if (state_ == AgentState::kHalting) {
     // A failure of our own ends the job even if a halt came first.
     if (event.end == RunEnd::kFailed && is_halt_unanswered_ &&

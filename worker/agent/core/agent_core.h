@@ -251,7 +251,8 @@ class AgentCore {
   uint64_t formed_by_ = 0;  // the incarnation of the generation's coordinator
   bool is_rehearsal_ = false;  // generation_ stands for none yet
   StepPosition position_;
-  int64_t saved_step_ = 0;         // of the last checkpoint known here
+  int64_t saved_step_ = 0;  // of the last checkpoint known here
+  bool can_go_on_ = false;  // TrainProgress::can_go_on, as it was told last
   std::vector<HeldShard> shards_;  // that the trainer holds of the job's
   TrainerPrepared prepared_;       // kPrepared
   TrainerEnded ended_;             // kPaused

@@ -139,6 +139,7 @@ struct TrainerPrepared {
   // The shards of a job's parameters that the trainer holds, as of the resume
   // step.
   std::vector<HeldShard> shards = {};
+  bool can_go_on = false;  // TrainProgress::can_go_on
   v1::DataIdentity data = {};
 };
 
@@ -147,6 +148,7 @@ struct TrainerPrepareFailed {
   absl::Status status;
   StepPosition position;
   std::vector<HeldShard> shards = {};
+  bool can_go_on = false;  // TrainProgress::can_go_on
 };
 
 // The end of a run; see RunOutcome in worker/member/job_runner.h.
@@ -170,6 +172,7 @@ struct TrainerEnded {
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
   std::vector<HeldShard> shards = {};
+  bool can_go_on = false;  // TrainProgress::can_go_on
   // kPeerFailed: the peer held another state, and both have given theirs up.
   bool holds_other_state = false;
   int64_t saved_step = 0;  // of the last checkpoint known here

@@ -542,6 +542,7 @@ v1::SessionRequest ToMessage(const agent::SendHalted& send) {
     shard.set_shard(held.shard);
     shard.set_complete_step(held.complete_step);
   }
+  message.set_can_go_on(send.can_go_on);
   return request;
 }
 

@@ -116,6 +116,7 @@ HaltedAnswer AnswerOf(const Job& job, const Member& member,
   if (HoldsShards(job, member.identity.role)) {
     KeepHeldShards(job, member, halted.generation, halted.shards, answer);
   }
+  answer.can_go_on = job.runs_commands && halted.can_go_on;
   return answer;
 }
 

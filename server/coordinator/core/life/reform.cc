@@ -208,10 +208,17 @@ struct Present {
 };
 
 // Where no step is left to make, one worker is enough for what comes after the
-// last: its checkpoint. A job that trained with fewer than its min, which was raised
+// last: its checkpoint. Commands that can go on do so with as many as are left: they
+// would only wait in memory. A job that trained with fewer than its min, which was raised
 // since, goes on with as many as long as none of them is lost or leaves.
 int LeastWorkers(const Job& job, const ResumePoint& point) {
   if (point.resume_step >= job.total_steps) return 1;
+  const bool commands_go_on =
+      std::ranges::any_of(job.members, [](const Member& member) {
+        return !member.is_lost && member.halted.has_value() &&
+               member.halted->can_go_on;
+      });
+  if (commands_go_on) return 1;
   const bool has_lost_one =
       std::ranges::any_of(job.members, [](const Member& member) {
         return member.identity.role == v1::ROLE_WORKER && member.is_lost &&

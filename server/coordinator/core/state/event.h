@@ -146,6 +146,8 @@ struct HaltedReceived {
   int64_t complete_step = 0;
   // The shards that it holds whole; each once.
   std::vector<HeldShard> shards = {};
+  // Its command goes on with those of however many members are left.
+  bool can_go_on = false;
 };
 
 struct SuspicionReceived {

@@ -445,7 +445,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     return HaltedReceived{
         session, gen, applied, words.Number("complete", applied),
         ItemsFrom(words.Text("shards", ""), '@', &HeldShard::shard,
-                  &HeldShard::complete_step)};
+                  &HeldShard::complete_step),
+        words.Text("can_go_on", "") == "yes"};
   }
   if (verb == "suspect") {
     return SuspicionReceived{

@@ -19,7 +19,7 @@
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
 //         [step_duration=D]
 //   prepared NAMES [plan=N] [data=N] [summary=T]
-//   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
+//   halted NAMES applied=S [complete=S] [shards=I@S,I@S] [can_go_on=yes]
 //   suspect NAMES peer=R [detail=T] [unreached=yes|no] [other_state=yes]
 //           [how=no_answer|closed|refused] [step=S]
 //   probed NAMES [reached=R,R] [unreached=R,R [how=H]]

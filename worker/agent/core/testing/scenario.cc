@@ -42,6 +42,7 @@ struct ActionWriter {
     for (const HeldShard& held : a.shards) {
       absl::StrAppend(&text, " shard ", held.shard, "@", held.complete_step);
     }
+    if (a.can_go_on) absl::StrAppend(&text, " can-go-on");
     return text;
   }
   std::string operator()(const SendSuspicion& a) const {
@@ -195,7 +196,8 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                            static_cast<uint64_t>(args.Number("data")),
                            "summary",
                            PositionOf(args),
-                           ShardsOf(args)};
+                           ShardsOf(args),
+                           args.Has("can-go-on")};
   }
   if (name == "advanced") return TrainerAdvanced{g};
   if (name == "notice") {
@@ -223,6 +225,7 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       PositionOf(args),
                       static_cast<uint64_t>(args.Number("hash")),
                       ShardsOf(args),
+                      args.Has("can-go-on"),
                       args.Has("other-state"),
                       args.Number("saved")};
 }

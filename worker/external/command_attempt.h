@@ -1,0 +1,87 @@
+// CommandAttempt: one start of a job's commands, as a rank of a generation has
+// it: its command, and the views that the command follows.
+//
+// It outlives its generation if its command can go on without others: then the
+// next generation has it go on. A rank that came later takes part without a
+// command. Thread-compatible.
+#ifndef RINGMASTER_WORKER_EXTERNAL_COMMAND_ATTEMPT_H_
+#define RINGMASTER_WORKER_EXTERNAL_COMMAND_ATTEMPT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/logging/log_file.h"
+#include "common/transport/cancel_token.h"
+#include "worker/external/command_environment.h"
+#include "worker/external/command_setup.h"
+#include "worker/external/running_command.h"
+#include "worker/views/view.h"
+#include "worker/views/view_server.h"
+
+namespace ringmaster {
+
+class CommandAttempt {
+ public:
+  // Starts the command of `place`. All but `place` outlive the attempt.
+  CommandAttempt(const CommandSetup& setup, CommandPlace place,
+                 const LogFileOptions& output_file, Clock& clock);
+  // Takes part in the `number`-th start of `world_size` commands without one.
+  CommandAttempt(int number, int world_size, Clock& clock);
+
+  // Which start it is, from 0; of how many commands; and which of them is here,
+  // -1 for none.
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] int world_size() const { return world_size_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] const RunningCommand& command() const { return *command_; }
+
+  // Waits for the command's end or for its word, until `deadline`, a
+  // cancellation, or `wake` (an eventfd, which is reset) is rung.
+  void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake);
+  // Takes what the command has said by now, as Wait does at its end.
+  void Look();
+  // As of RunningCommand.
+  void Terminate(absl::Duration grace) { command_->Terminate(grace); }
+  void Stop(absl::Duration grace, const CancelToken& cancel) {
+    command_->Stop(grace, cancel);
+  }
+
+  // Of this rank's command; kNowhere if there is none (command_states.h).
+  [[nodiscard]] int64_t state() const;
+  [[nodiscard]] bool lives() const;
+  // It has ended by itself, and not well.
+  [[nodiscard]] bool has_failed() const;
+  // By a signal, and the others have not gone on without it.
+  [[nodiscard]] bool was_killed() const;
+  [[nodiscard]] bool can_go_on() const {
+    return views_ != nullptr && views_->can_go_on();
+  }
+  // Since when the command waits for a view without others.
+  [[nodiscard]] std::optional<MonotonicTime> awaits_view_since() const;
+
+  // The newest view, of those that go on; number 0 until there is one.
+  [[nodiscard]] const View& view() const { return view_; }
+  void SetView(View view);
+  // Has the command's wait for a view without a rank fail if none will come:
+  // the rank does not live, of `states`, and yet no view was made; or it does,
+  // and the command has waited for `limit`.
+  void AnswerLost(const std::vector<int64_t>& states, absl::Duration limit);
+
+ private:
+  Clock& clock_;
+  const int number_;
+  const int world_size_;
+  const int rank_;
+  std::unique_ptr<ViewServer> views_;  // null: the system has none
+  std::unique_ptr<RunningCommand> command_;
+  View view_;
+  std::optional<MonotonicTime> lost_since_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_EXTERNAL_COMMAND_ATTEMPT_H_
