@@ -1,20 +1,11 @@
 """PyTorch programs under `ringctl run`: Ringmaster's back end in the place of gloo, beside gloo itself."""
 
 import json
-import pathlib
-import shutil
 import signal
-import subprocess
-import tempfile
 import textwrap
-import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, binary
-
-# PyTorch is of Debian's interpreter.
-PYTHON = "/usr/bin/python3"
-AS_IS = "--backend=as_is"
+from tests.integration.torch_case import AS_IS, PYTHON, TorchCase
 
 # Every script begins with this.
 BEGIN = """
@@ -257,22 +248,7 @@ note("sparse gradients", embedding.module[0].weight.grad.to_dense().sum(), embed
 """
 
 
-class TorchTest(unittest.TestCase):
-    def setUp(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-torch-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        bin_dir = self.directory / "bin"
-        bin_dir.mkdir()
-        for name in ("coordinator", "worker"):
-            (bin_dir / name).symlink_to(binary(name))
-
-    def run_here(self, script, *flags, ranks=3, timeout=PATIENCE):
-        path = self.directory / "script.py"
-        path.write_text(script)
-        return subprocess.run(
-            [binary("ringctl"), "run", f"--bin_dir={self.directory / 'bin'}", f"--run_dir={self.directory / 'logs'}", "-n", str(ranks),
-             *flags, PYTHON, str(path)], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.directory)
-
+class TorchTest(TorchCase):
     def results(self, script, *flags, ranks=3):
         """What each rank has noted, by names."""
         run = self.run_here(BEGIN + script + END, *flags, ranks=ranks)
@@ -327,18 +303,18 @@ class TorchTest(unittest.TestCase):
 
     def test_a_rank_that_dies_is_named(self):
         run = self.run_here(BEGIN + """
-            import signal
-            # Not by the signal that stops the ranks that are left.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            if rank == 1:
-                time.sleep(1)
-                os.kill(os.getpid(), signal.SIGKILL)
-            try:
-                dist.all_reduce(torch.ones(4))
-            except RuntimeError as error:
-                print("NAMED", error, flush=True)
-                time.sleep(600)
-            """.replace("\n            ", "\n"))
+import signal
+# Not by the signal that stops the ranks that are left.
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if rank == 1:
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    dist.all_reduce(torch.ones(4))
+except RuntimeError as error:
+    print("NAMED", error, flush=True)
+    time.sleep(600)
+""", "--env=RINGMASTER_TORCH=restart")
         self.assertEqual(run.returncode, 128 + signal.SIGKILL, run.stderr)
         named = [line for line in run.stdout.splitlines() if "NAMED" in line]
         for line in named:

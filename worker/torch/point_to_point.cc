@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/wait_io.h"
 
 namespace ringmaster {
@@ -216,7 +217,9 @@ void PointToPoint::End(Transfer& transfer, absl::Status status) {
   over_.NotifyAll();
 }
 
-void PointToPoint::FailLink(int rank, const absl::Status& why) {
+void PointToPoint::FailLink(int rank, const absl::Status& failure) {
+  const absl::Status why =
+      absl::IsUnavailable(failure) ? WithBlamedPeer(failure, rank) : failure;
   Peer& peer = PeerOf(rank);
   if (peer.failure.ok()) peer.failure = why;
   if (peer.link != nullptr) peer.link->Close();

@@ -71,7 +71,7 @@ class PointToPoint {
   //   OK                   it is done
   //   INVALID_ARGUMENT     a rank that is not another one of the group
   //   FAILED_PRECONDITION  the message has another size: both are named
-  //   UNAVAILABLE          the peer is gone: named
+  //   UNAVAILABLE          the peer is gone: named, also by BlamedPeer
   //   DEADLINE_EXCEEDED    names the peer that was waited for; a message in the
   //                        middle of which it happens takes the link with it
   //   ABORTED              of Abort
@@ -132,7 +132,7 @@ class PointToPoint {
   }
   [[nodiscard]] absl::Status CheckPeer(int rank) const;
   void End(Transfer& transfer, absl::Status status) REQUIRES(mutex_);
-  void FailLink(int rank, const absl::Status& why) REQUIRES(mutex_);
+  void FailLink(int rank, const absl::Status& failure) REQUIRES(mutex_);
   void AbortLocked(std::string_view why) REQUIRES(mutex_);
   // OK if a message may still come from some rank.
   [[nodiscard]] absl::Status CheckAnyPeer() const REQUIRES(mutex_);

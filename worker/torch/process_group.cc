@@ -1,9 +1,15 @@
 #include "worker/torch/process_group.h"
 
 #include <pybind11/gil.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <mutex>
@@ -13,12 +19,15 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "common/clock/clock.h"
 #include "common/config/port_range.h"
 #include "common/machine/host_key.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 #include "worker/torch/rendezvous.h"
+#include "worker/views/view_client.h"
 
 namespace ringmaster {
 namespace {
@@ -35,6 +44,9 @@ constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 // The end of a group waits for its operations as long as this. They may have
 // been started in vain: this rank may end because of an error.
 constexpr absl::Duration kLastOperations = absl::Seconds(10);
+
+// For its worker to answer.
+constexpr absl::Duration kViewsTimeout = absl::Seconds(5);
 
 absl::Duration FromChrono(std::chrono::milliseconds duration) {
   return absl::FromChrono(duration);
@@ -109,6 +121,33 @@ void Tell(const std::string& line) {
   std::cerr << "ringmaster: " + line + "\n" << std::flush;
 }
 
+int NumberFromEnvironment(const char* name) {
+  int number = -1;
+  return absl::SimpleAtoi(Variable(name), &number) ? number : -1;
+}
+int JobRank() { return NumberFromEnvironment("RANK"); }
+// A group of the default kind, of all ranks in their order.
+bool IsOfWholeJob(int rank, int size) {
+  return rank == JobRank() && size == NumberFromEnvironment("WORLD_SIZE");
+}
+
+// Null: nobody gives any. It lives as long as the process; in a child that was
+// forked its thread does not.
+ViewClient* ViewsOfThisProcess() {
+  static const pid_t process = getpid();
+  static ViewClient* const views = []() -> ViewClient* {
+    const std::string name = Variable(kViewsVariable);
+    if (name.empty() || Variable("RINGMASTER_TORCH") == "restart")
+      return nullptr;
+    auto connected = ViewClient::Connect(name, kViewsTimeout, Clock::Real());
+    if (connected.ok()) return connected->release();
+    Tell("ranks cannot go on without each other: " +
+         std::string(connected.status().message()));
+    return nullptr;
+  }();
+  return getpid() == process ? views : nullptr;
+}
+
 RankGroupOptions OptionsOf(int rank, int size,
                            std::chrono::milliseconds timeout,
                            absl::Duration patience) {
@@ -119,6 +158,9 @@ RankGroupOptions OptionsOf(int rank, int size,
   options.note = {.after = patience, .show = Tell};
   options.host_key = ThisHostKey();
   options.clock = &Clock::Real();
+  options.views = ViewsOfThisProcess();
+  options.job_rank = JobRank();
+  if (IsOfWholeJob(rank, size)) options.on_loss = Tell;
   if (const std::string ports = Variable("RINGMASTER_DATA_PORTS");
       !ports.empty()) {
     const absl::StatusOr<PortRange> range = ParsePortRange(ports);
@@ -324,32 +366,65 @@ RankGroup::Parts SplitRows(const at::Tensor& tensor,
   return parts;
 }
 
-absl::Status Guarded(
-    const std::function<absl::Status(absl::Duration timeout)>& body,
-    absl::Duration timeout) {
+absl::Status Guarded(const std::function<absl::Status()>& body) {
   try {
     at::NoGradGuard no_gradients;
-    return body(timeout);
+    return body();
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
   }
 }
 
+// True if the calling thread computes gradients in a backward pass. What its last
+// callbacks start does not count, as those of DistributedDataParallel with
+// static_graph do in its first pass: they wait for it, and nothing that the pass
+// would do later can commit it.
+bool IsInBackward() {
+  using torch::autograd::GraphTask;
+  const auto* info = torch::autograd::get_current_graph_task_exec_info();
+  if (info == nullptr) return false;
+    // PyTorch has no way to ask for the task itself.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+  const auto* task = reinterpret_cast<const GraphTask*>(
+      reinterpret_cast<const std::byte*>(info) -
+      offsetof(GraphTask, exec_info_));
+#pragma GCC diagnostic pop
+  return task->outstanding_tasks_ > 0;
+}
+
 // Work of the queue.
 class QueuedWork final : public c10d::Work {
  public:
-  QueuedWork(int rank, c10d::OpType op, const char* name, Tensors results)
+  QueuedWork(int rank, c10d::OpType op, const char* name, Tensors results,
+             std::shared_ptr<OperationQueue> queue)
       // PyTorch's profiler shows the name.
       : Work(rank, op, ("ringmaster:" + std::string(name)).c_str()),
-        results_(std::move(results)) {}
+        results_(std::move(results)),
+        queue_(std::move(queue)) {}
 
-  void Queue(std::shared_ptr<OperationQueue> queue,
-             std::function<absl::Status()> body, bool is_small,
-             const c10::intrusive_ptr<QueuedWork>& self) {
-    queue_ = std::move(queue);
-    ticket_ =
-        queue_->Add([self, body = std::move(body)] { self->Finish(body()); },
-                    [self] { self->CompleteFuture(); }, is_small);
+  // Once: the ticket of what ends with its commit, or who will set it.
+  void SetTicket(OperationQueue::Ticket ticket) { ticket_ = ticket; }
+  void SetCommit(std::function<void()> commit) { commit_ = std::move(commit); }
+
+  void Finish(const absl::Status& status) {
+    finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
+  }
+
+  // After Finish. Its callbacks may wait for other operations.
+  void CompleteFuture() {
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    {
+      std::unique_lock<std::mutex> lock(future_mutex_);
+      is_over_ = true;
+      future = future_;
+    }
+    if (future != nullptr) Complete(*future);
+  }
+
+  bool isCompleted() override {
+    EnsureTicket();
+    return Work::isCompleted();
   }
 
   bool wait(std::chrono::milliseconds timeout) override {
@@ -357,6 +432,7 @@ class QueuedWork final : public c10d::Work {
     const MonotonicTime deadline =
         has_limit ? Clock::Real().Now() + FromChrono(timeout)
                   : MonotonicTime::InfiniteFuture();
+    EnsureTicket();
     if (!queue_->Wait(ticket_, deadline)) {
       throw std::runtime_error("ringmaster: the operation is not over after " +
                                std::to_string(timeout.count()) + " ms");
@@ -379,19 +455,8 @@ class QueuedWork final : public c10d::Work {
   }
 
  private:
-  void Finish(const absl::Status& status) {
-    finish(status.ok() ? nullptr : std::make_exception_ptr(ErrorOf(status)));
-  }
-
-  // Its callbacks may wait for other operations.
-  void CompleteFuture() {
-    c10::intrusive_ptr<c10::ivalue::Future> future;
-    {
-      std::unique_lock<std::mutex> lock(future_mutex_);
-      is_over_ = true;
-      future = future_;
-    }
-    if (future != nullptr) Complete(*future);
+  void EnsureTicket() {
+    if (ticket_ == 0) commit_();
   }
 
   void Complete(c10::ivalue::Future& future) {
@@ -403,8 +468,10 @@ class QueuedWork final : public c10d::Work {
   }
 
   const Tensors results_;
-  std::shared_ptr<OperationQueue> queue_;  // outlives the group, if need be
-  OperationQueue::Ticket ticket_ = 0;
+  const std::shared_ptr<OperationQueue>
+      queue_;  // outlives the group, if need be
+  std::atomic<OperationQueue::Ticket> ticket_ = 0;
+  std::function<void()> commit_;
   std::mutex future_mutex_;
   bool is_over_ = false;  // a future that is made from now on is complete
   c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -465,6 +532,131 @@ MessageKey KeyOf(int tag) {
 
 }  // namespace
 
+// Copies of what operations overwrite, until these are committed. A program does
+// the same again and again, so the memory of large ones is used again: fresh
+// pages cost more than the copy. Thread-compatible.
+class ProcessGroupRingmaster::KeptTensors {
+ public:
+  // Makes `copy` one of `tensor`; defined, it has been one before.
+  void Copy(const at::Tensor& tensor, at::Tensor& copy) {
+    if (!copy.defined()) copy = LikeOf(tensor);
+    copy.copy_(tensor);
+  }
+
+  // Ends the use of a copy.
+  void Return(at::Tensor copy) {
+    if (copy.defined() && IsReused(copy))
+      spares_.push_back({std::move(copy), commits_});
+  }
+
+  void NoteCommit() {
+    ++commits_;
+    std::erase_if(spares_, [&](const Spare& spare) {
+      return spare.returned + kMostCommits < commits_;
+    });
+  }
+
+ private:
+  // After so many commits nobody is taken to need the memory again.
+  static constexpr int64_t kMostCommits = 100;
+
+  struct Spare {
+    at::Tensor tensor;
+    int64_t returned = 0;  // commits by then
+  };
+
+  static bool IsReused(const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && tensor.is_contiguous() &&
+           static_cast<int64_t>(tensor.nbytes()) > kMaxSmallBytes;
+  }
+
+  at::Tensor LikeOf(const at::Tensor& tensor) {
+    if (!IsReused(tensor)) return at::empty_like(tensor);
+    const auto spare =
+        std::find_if(spares_.begin(), spares_.end(), [&](const Spare& other) {
+          return other.tensor.sizes() == tensor.sizes() &&
+                 other.tensor.scalar_type() == tensor.scalar_type();
+        });
+    if (spare == spares_.end()) return at::empty_like(tensor);
+    at::Tensor copy = std::move(spare->tensor);
+    spares_.erase(spare);
+    return copy;
+  }
+
+  int64_t commits_ = 0;
+  std::vector<Spare> spares_;
+};
+
+// The collectives that a backward pass has started and that are not committed:
+// together they are a step's gradients. They are at its end, or when one of them
+// is waited for. All ranks do so at the same place in the order of operations,
+// as they run the same program. Thread-safe.
+class ProcessGroupRingmaster::Backward
+    : public std::enable_shared_from_this<Backward> {
+ public:
+  Backward(std::shared_ptr<OperationQueue> queue, OperationLog& log,
+           KeptTensors& kept)
+      : queue_(std::move(queue)), log_(log), kept_(kept) {}
+
+  // Requires that the calling thread is in a backward pass.
+  void Add(const c10::intrusive_ptr<QueuedWork>& work,
+           std::function<void()> operation);
+  void Commit();
+
+ private:
+  void CommitLocked() REQUIRES(mutex_);
+
+  const std::shared_ptr<OperationQueue> queue_;
+  OperationLog& log_;
+  KeptTensors& kept_;
+  Mutex mutex_;
+  std::vector<c10::intrusive_ptr<QueuedWork>> works_ GUARDED_BY(mutex_);
+  // Of the callback at the end of the pass: a pass that fails drops it.
+  std::weak_ptr<void> end_ GUARDED_BY(mutex_);
+};
+
+void ProcessGroupRingmaster::Backward::Add(
+    const c10::intrusive_ptr<QueuedWork>& work,
+    std::function<void()> operation) {
+  MutexLock lock(mutex_);
+  if (end_.expired()) CommitLocked();  // what a pass that failed has left
+  work->SetCommit([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self != nullptr) self->Commit();
+  });
+  works_.push_back(work);
+  queue_->Add(
+      std::move(operation), [] {}, /*is_small=*/false);
+  if (!end_.expired()) return;
+  const auto end = std::make_shared<int>();
+  end_ = end;
+  // Before that of DistributedDataParallel, which waits for all of them.
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [self = shared_from_this(), end] { self->Commit(); });
+}
+
+void ProcessGroupRingmaster::Backward::Commit() {
+  MutexLock lock(mutex_);
+  CommitLocked();
+}
+
+void ProcessGroupRingmaster::Backward::CommitLocked() {
+  if (works_.empty()) return;
+  const auto works =
+      std::make_shared<std::vector<c10::intrusive_ptr<QueuedWork>>>(
+          std::exchange(works_, {}));
+  const OperationQueue::Ticket ticket = queue_->Add(
+      [this, self = shared_from_this()] {
+        log_.Commit();
+        kept_.NoteCommit();
+      },
+      [works] {
+        for (const auto& work : *works) work->CompleteFuture();
+        works->clear();
+      },
+      /*is_small=*/false);
+  for (const auto& work : *works) work->SetTicket(ticket);
+}
+
 ProcessGroupRingmaster::ProcessGroupRingmaster(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     std::chrono::milliseconds timeout)
@@ -484,11 +676,22 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
   group_ = *std::move(group);
   watcher_ =
       std::make_unique<PeriodicThread>(Clock::Real(), kWatchInterval, [this] {
-        const std::string line =
-            watch_.Look(group_->activity(running_.load()), Clock::Real().Now());
+        const std::string line = watch_.Look(
+            group_->activity(running_.load(),
+                             static_cast<int64_t>(running_number_.load())),
+            Clock::Real().Now());
         if (!line.empty()) Tell(line);
       });
+  log_ = std::make_unique<OperationLog>(*group_, FromChrono(timeout));
   queue_ = std::make_shared<OperationQueue>(Clock::Real());
+  kept_ = std::make_unique<KeptTensors>();
+  backward_ = std::make_shared<Backward>(queue_, *log_, *kept_);
+  // No operation runs once the queue has stopped, which is before the log ends.
+  group_->SetOutdatedCallback([queue = queue_, log = log_.get()] {
+    queue->Add([log] { log->CatchUp(); }, [] {}, /*is_small=*/false);
+  });
+  if (group_->follows_views() && IsOfWholeJob(rank, size))
+    ViewsOfThisProcess()->TellCanGoOn(rank, size);
   init();
 }
 
@@ -496,18 +699,23 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   if (getpid() != process_) {
     (void)group_.release();
     (void)watcher_.release();
+    (void)log_.release();
+    (void)kept_.release();
     new std::shared_ptr<OperationQueue>(std::move(queue_));
+    new std::shared_ptr<Backward>(std::move(backward_));
     return;
   }
   // What is queued may have to take the interpreter's lock, to free a tensor.
   std::optional<pybind11::gil_scoped_release> unlocked;
   if (PyGILState_Check() != 0) unlocked.emplace();
+  backward_->Commit();
   // Others may need this rank's part of what is under way.
   (void)queue_->WaitForAll(Clock::Real().Now() + kLastOperations);
   group_->Abort("the process group was destroyed");
   queue_->Stop();
   watcher_.reset();
   group_.reset();
+  log_.reset();
 }
 
 std::shared_ptr<PointToPoint> ProcessGroupRingmaster::Messages() const {
@@ -517,49 +725,91 @@ std::shared_ptr<PointToPoint> ProcessGroupRingmaster::Messages() const {
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
-    c10d::OpType op, const char* name, Tensors results,
+    c10d::OpType op, const char* name, Effect effect,
     std::chrono::milliseconds timeout, Body body) {
-  ++started_;
-  const bool is_small = BytesOfAll(results) <= kMaxSmallBytes;
-  const absl::Duration limit = FromChrono(
-      timeout > std::chrono::milliseconds::zero() ? timeout : timeout_);
-  auto work =
-      c10::make_intrusive<QueuedWork>(rank_, op, name, std::move(results));
-  work->Queue(
-      queue_,
-      [this, body = std::move(body), name, limit] {
+  const uint64_t number = ++started_;
+  const bool is_small = BytesOfAll(effect.results) <= kMaxSmallBytes;
+  const Call call = {
+      .timeout = FromChrono(
+          timeout > std::chrono::milliseconds::zero() ? timeout : timeout_),
+      .is_of_gradients = group_->follows_views() && IsInBackward()};
+  auto work = c10::make_intrusive<QueuedWork>(
+      rank_, op, name, std::move(effect.results), queue_);
+  KeptTensors* const kept = kept_.get();
+  const auto copies = std::make_shared<Tensors>();
+  const auto overwritten =
+      std::make_shared<Tensors>(std::move(effect.overwritten));
+  OperationLog::Operation operation = {
+      .run = [this, body = std::move(body), name, number, call,
+              needs_all = effect.needs_all]() -> absl::Status {
         running_ = name;
-        const absl::Status status = Guarded(body, limit);
-        // The others may have done more of it than this rank: what comes next
-        // would not fit.
-        if (!status.ok()) group_->Abort(std::string(status.message()));
-        return status;
+        running_number_ = number;
+        if (needs_all) RETURN_IF_ERROR(group_->CheckNobodyLost(name));
+        return Guarded([&] { return body(call); });
       },
-      is_small, work);
+      .keep =
+          [kept, copies, overwritten] {
+            return Guarded([&] {
+              copies->resize(overwritten->size());
+              for (size_t i = 0; i < copies->size(); ++i)
+                kept->Copy((*overwritten)[i], (*copies)[i]);
+              return absl::OkStatus();
+            });
+          },
+      .restore =
+          [copies, overwritten] {
+            return Guarded([&] {
+              for (size_t i = 0; i < copies->size(); ++i)
+                (*overwritten)[i].copy_((*copies)[i]);
+              return absl::OkStatus();
+            });
+          },
+      .finish =
+          [work, kept, copies](const absl::Status& status) {
+            for (at::Tensor& copy : *copies) kept->Return(std::move(copy));
+            work->Finish(status);
+          }};
+  const auto log = log_.get();
+  if (call.is_of_gradients) {
+    backward_->Add(
+        work, [log, operation = std::move(operation)] { log->Run(operation); });
+    return work;
+  }
+  backward_->Commit();
+  work->SetTicket(queue_->Add(
+      [log, kept, operation = std::move(operation)] {
+        log->Run(operation);
+        log->Commit();
+        kept->NoteCommit();
+      },
+      [work] { work->CompleteFuture(); }, is_small));
   return work;
 }
 
 absl::Status ProcessGroupRingmaster::AllGatherRows(at::Tensor& all,
-                                                   absl::Duration timeout) {
-  return group_->RunCollective(AllGather(ByteBuffer(BytesOf(all))), timeout);
+                                                   const Call& call) {
+  return group_->RunCollective(AllGather(ByteBuffer(BytesOf(all))),
+                               call.timeout);
 }
 
 absl::Status ProcessGroupRingmaster::BroadcastFrom(int root, at::Tensor& tensor,
-                                                   absl::Duration timeout) {
+                                                   const Call& call) {
   at::Tensor packed = tensor.contiguous();
-  RETURN_IF_ERROR(group_->RunCollective(
-      Broadcast(ByteBuffer(BytesOf(packed)), root), timeout));
+  RETURN_IF_ERROR(
+      group_->RunCollective(Broadcast(ByteBuffer(BytesOf(packed)),
+                                      std::max(group_->MemberIndex(root), 0)),
+                            call.timeout));
   if (!packed.is_same(tensor)) tensor.copy_(packed);
   return absl::OkStatus();
 }
 
 absl::Status ProcessGroupRingmaster::AllGatherInto(Tensors& tensors,
                                                    const at::Tensor& input,
-                                                   absl::Duration timeout) {
+                                                   const Call& call) {
   if (static_cast<int64_t>(input.nbytes()) <= kMaxSmallBytes) {
     at::Tensor all = RowsLike(input, size_);
     CopyToRow(all, rank_, input);
-    RETURN_IF_ERROR(AllGatherRows(all, timeout));
+    RETURN_IF_ERROR(AllGatherRows(all, call));
     for (int row = 0; row < size_; ++row)
       CopyFromRow(tensors[static_cast<size_t>(row)], all, row);
     return absl::OkStatus();
@@ -569,17 +819,17 @@ absl::Status ProcessGroupRingmaster::AllGatherInto(Tensors& tensors,
   tensors[static_cast<size_t>(rank_)].copy_(input);
   for (int root = 0; root < size_; ++root) {
     RETURN_IF_ERROR(
-        BroadcastFrom(root, tensors[static_cast<size_t>(root)], timeout));
+        BroadcastFrom(root, tensors[static_cast<size_t>(root)], call));
   }
   return absl::OkStatus();
 }
 
 absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
                                                c10d::ReduceOp op,
-                                               absl::Duration timeout) {
+                                               const Call& call) {
   if (!tensor.is_contiguous()) {
     at::Tensor packed = tensor.contiguous();
-    RETURN_IF_ERROR(AllReduce(packed, op, timeout));
+    RETURN_IF_ERROR(AllReduce(packed, op, call));
     tensor.copy_(packed);
     return absl::OkStatus();
   }
@@ -595,40 +845,43 @@ absl::Status ProcessGroupRingmaster::AllReduce(at::Tensor& tensor,
         static_cast<int64_t>(tensor.nbytes()) > kMaxSmallBytes) {
       request.wire = wire_;
     }
-    return group_->RunCollective(request, timeout);
+    RETURN_IF_ERROR(group_->RunCollective(request, call.timeout));
+    BringToMean(tensor, op, call);
+    return absl::OkStatus();
   }
-  at::Tensor all = RowsLike(tensor, size_);
-  CopyToRow(all, rank_, tensor);
-  RETURN_IF_ERROR(AllGatherRows(all, timeout));
+  at::Tensor all = RowsLike(tensor, member_count());
+  CopyToRow(all, member_index(), tensor);
+  RETURN_IF_ERROR(AllGatherRows(all, call));
   at::Tensor combined = all[0];
-  for (int row = 1; row < size_; ++row)
+  for (int row = 1; row < member_count(); ++row)
     combined = Combine(combined, all[row], op);
   tensor.copy_(combined.view(tensor.sizes()));
+  BringToMean(tensor, op, call);
   return absl::OkStatus();
 }
 
 absl::Status ProcessGroupRingmaster::AllReduceSparse(at::Tensor& tensor,
-                                                     absl::Duration timeout) {
+                                                     const Call& call) {
   const at::Tensor own = tensor.coalesce();
   const at::Tensor indices = own.indices();  // dimensions x count
   const at::Tensor values = own.values();    // count x ...
-  at::Tensor counts = at::empty({size_, 1}, indices.options());
-  counts[rank_].fill_(values.size(0));
-  RETURN_IF_ERROR(AllGatherRows(counts, timeout));
+  at::Tensor counts = at::empty({member_count(), 1}, indices.options());
+  counts[member_index()].fill_(values.size(0));
+  RETURN_IF_ERROR(AllGatherRows(counts, call));
   const auto most = counts.max().item<int64_t>();
-  // The parts of all ranks are padded to the largest. Indices are transposed, so
+  // The parts of all members are padded to the largest. Indices are transposed, so
   // that both have a row for each value.
   const auto gather =
       [&](const at::Tensor& rows) -> absl::StatusOr<at::Tensor> {
     std::vector<int64_t> shape = rows.sizes().vec();
     shape[0] = most;
-    shape.insert(shape.begin(), size_);
+    shape.insert(shape.begin(), member_count());
     at::Tensor all = at::zeros(shape, rows.options());
-    all[rank_].narrow(0, 0, rows.size(0)).copy_(rows);
-    RETURN_IF_ERROR(AllGatherRows(all, timeout));
+    all[member_index()].narrow(0, 0, rows.size(0)).copy_(rows);
+    RETURN_IF_ERROR(AllGatherRows(all, call));
     Tensors parts;
-    for (int rank = 0; rank < size_; ++rank) {
-      parts.push_back(all[rank].narrow(0, 0, counts[rank].item<int64_t>()));
+    for (int row = 0; row < member_count(); ++row) {
+      parts.push_back(all[row].narrow(0, 0, counts[row].item<int64_t>()));
     }
     return at::cat(parts);
   };
@@ -637,34 +890,47 @@ absl::Status ProcessGroupRingmaster::AllReduceSparse(at::Tensor& tensor,
   tensor.copy_(at::sparse_coo_tensor(all_indices.t(), all_values,
                                      tensor.sizes(), tensor.options())
                    .coalesce());
+  BringToMean(tensor, c10d::ReduceOp::SUM, call);
   return absl::OkStatus();
 }
 
 absl::Status ProcessGroupRingmaster::ReduceScatterRows(at::Tensor& rows,
                                                        at::Tensor& output,
                                                        c10d::ReduceOp op,
-                                                       absl::Duration timeout) {
+                                                       const Call& call) {
   const std::optional<DType> dtype = DTypeOf(rows);
   const std::optional<Reduction> reduction = ReductionOf(op);
-  if (dtype.has_value() && reduction.has_value()) {
+  // Its chunks are those of members.
+  if (dtype.has_value() && reduction.has_value() &&
+      !group_->has_lost_members()) {
     CollectiveRequest request =
         ReduceScatterSum({rows.data_ptr(), rows.numel(), *dtype});
     request.reduction = *reduction;
-    RETURN_IF_ERROR(group_->RunCollective(request, timeout));
+    RETURN_IF_ERROR(group_->RunCollective(request, call.timeout));
   } else {
-    RETURN_IF_ERROR(AllReduce(rows, op, timeout));
+    RETURN_IF_ERROR(AllReduce(rows, op, call));
   }
   CopyFromRow(output, rows, rank_);
   return absl::OkStatus();
+}
+
+void ProcessGroupRingmaster::BringToMean(at::Tensor& sum, c10d::ReduceOp op,
+                                         const Call& call) const {
+  if (!call.is_of_gradients || op != c10d::ReduceOp::SUM ||
+      !group_->has_lost_members() || !sum.is_floating_point()) {
+    return;
+  }
+  sum.mul_(static_cast<double>(size_) / member_count());
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   at::Tensor tensor = Single(tensors);
   const int root = CheckedRoot(options.rootRank, size_);
-  return Start(c10d::OpType::BROADCAST, "broadcast", {tensor}, options.timeout,
-               [this, tensor, root](absl::Duration timeout) mutable {
-                 return BroadcastFrom(root, tensor, timeout);
+  return Start(c10d::OpType::BROADCAST, "broadcast",
+               {.results = {tensor}, .overwritten = {tensor}}, options.timeout,
+               [this, tensor, root](const Call& call) mutable {
+                 return BroadcastFrom(root, tensor, call);
                });
 }
 
@@ -674,19 +940,20 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce(
     CheckDevice(tensors[0]);
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM,
                 "sparse tensors can only be summed");
-    return Start(c10d::OpType::ALLREDUCE, "all_reduce_sparse", {tensors[0]},
+    return Start(c10d::OpType::ALLREDUCE, "all_reduce_sparse",
+                 {.results = {tensors[0]}, .overwritten = {tensors[0]}},
                  options.timeout,
-                 [this, tensor = tensors[0]](absl::Duration timeout) mutable {
-                   return AllReduceSparse(tensor, timeout);
+                 [this, tensor = tensors[0]](const Call& call) mutable {
+                   return AllReduceSparse(tensor, call);
                  });
   }
   at::Tensor tensor = Single(tensors);
   CheckReduction(options.reduceOp, tensor);
-  return Start(
-      c10d::OpType::ALLREDUCE, "all_reduce", {tensor}, options.timeout,
-      [this, tensor, op = options.reduceOp](absl::Duration timeout) mutable {
-        return AllReduce(tensor, op, timeout);
-      });
+  return Start(c10d::OpType::ALLREDUCE, "all_reduce",
+               {.results = {tensor}, .overwritten = {tensor}}, options.timeout,
+               [this, tensor, op = options.reduceOp](const Call& call) mutable {
+                 return AllReduce(tensor, op, call);
+               });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
@@ -699,14 +966,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce_coalesced(
   }
   CheckReduction(options.reduceOp, tensors[0]);
   return Start(
-      c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
-      options.timeout,
-      [this, tensors, op = options.reduceOp](absl::Duration timeout) mutable {
+      c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
+      {.results = tensors, .overwritten = tensors}, options.timeout,
+      [this, tensors, op = options.reduceOp](const Call& call) mutable {
         Tensors flat;
         for (const at::Tensor& tensor : tensors)
           flat.push_back(tensor.reshape({tensor.numel()}));
         at::Tensor all = at::cat(flat);
-        RETURN_IF_ERROR(AllReduce(all, op, timeout));
+        RETURN_IF_ERROR(AllReduce(all, op, call));
         int64_t begin = 0;
         for (at::Tensor& tensor : tensors) {
           tensor.copy_(
@@ -722,13 +989,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce(
   at::Tensor tensor = Single(tensors);
   CheckReduction(options.reduceOp, tensor);
   const bool is_root = CheckedRoot(options.rootRank, size_) == rank_;
-  return Start(c10d::OpType::REDUCE, "reduce", {tensor}, options.timeout,
-               [this, tensor, is_root,
-                op = options.reduceOp](absl::Duration timeout) mutable {
-                 // The others keep what they have.
-                 at::Tensor into = is_root ? tensor : tensor.clone();
-                 return AllReduce(into, op, timeout);
-               });
+  return Start(
+      c10d::OpType::REDUCE, "reduce",
+      {.results = {tensor}, .overwritten = {tensor}}, options.timeout,
+      [this, tensor, is_root, op = options.reduceOp](const Call& call) mutable {
+        // The others keep what they have.
+        at::Tensor into = is_root ? tensor : tensor.clone();
+        return AllReduce(into, op, call);
+      });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
@@ -738,11 +1006,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
   TORCH_CHECK(outputs.size() == 1, "one list of tensors is expected, not ",
               outputs.size());
   CheckLike(outputs[0], input, size_);
-  return Start(
-      c10d::OpType::ALLGATHER, "all_gather", outputs[0], options.timeout,
-      [this, tensors = outputs[0], input](absl::Duration timeout) mutable {
-        return AllGatherInto(tensors, input, timeout);
-      });
+  return Start(c10d::OpType::ALLGATHER, "all_gather",
+               {.results = outputs[0], .needs_all = true}, options.timeout,
+               [this, tensors = outputs[0], input](const Call& call) mutable {
+                 return AllGatherInto(tensors, input, call);
+               });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_allgather_base(
@@ -754,14 +1022,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_allgather_base(
                   output.numel() == input.numel() * size_,
               "the output of all_gather must be ", size_,
               " times as large as its input, and of its dtype");
-  return Start(c10d::OpType::_ALLGATHER_BASE, "all_gather_base", {output},
-               options.timeout,
-               [this, output, input](absl::Duration timeout) mutable {
+  return Start(c10d::OpType::_ALLGATHER_BASE, "all_gather_base",
+               {.results = {output}, .needs_all = true}, options.timeout,
+               [this, output, input](const Call& call) mutable {
                  at::Tensor all = output.is_contiguous()
                                       ? output.view({size_, input.numel()})
                                       : RowsLike(input, size_);
                  CopyToRow(all, rank_, input);
-                 RETURN_IF_ERROR(AllGatherRows(all, timeout));
+                 RETURN_IF_ERROR(AllGatherRows(all, call));
                  if (!output.is_contiguous())
                    output.copy_(all.view(output.sizes()));
                  return absl::OkStatus();
@@ -785,13 +1053,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather_coalesced(
     results.insert(results.end(), of_rank.begin(), of_rank.end());
   }
   return Start(c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced",
-               results, options.timeout,
-               [this, outputs, inputs](absl::Duration timeout) mutable {
+               {.results = results, .needs_all = true}, options.timeout,
+               [this, outputs, inputs](const Call& call) mutable {
                  for (size_t i = 0; i < inputs.size(); ++i) {
                    Tensors of_input;
                    for (const Tensors& of_rank : outputs)
                      of_input.push_back(of_rank[i]);
-                   RETURN_IF_ERROR(AllGatherInto(of_input, inputs[i], timeout));
+                   RETURN_IF_ERROR(AllGatherInto(of_input, inputs[i], call));
                  }
                  return absl::OkStatus();
                });
@@ -812,8 +1080,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
   } else {
     TORCH_CHECK(outputs.empty(), "only the root of gather has outputs");
   }
-  return Start(c10d::OpType::GATHER, "gather", tensors, options.timeout,
-               [this, tensors, input, root](absl::Duration timeout) mutable {
+  return Start(c10d::OpType::GATHER, "gather",
+               {.results = tensors, .needs_all = true}, options.timeout,
+               [this, tensors, input, root](const Call& call) mutable {
                  const at::Tensor packed = input.contiguous();
                  RankGroup::Parts to(static_cast<size_t>(size_));
                  RankGroup::Parts from(static_cast<size_t>(size_));
@@ -824,7 +1093,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::gather(
                    for (int row = 0; row < size_; ++row)
                      from[static_cast<size_t>(row)] = BytesOf(all[row]);
                  }
-                 RETURN_IF_ERROR(group_->Exchange(to, from, timeout));
+                 RETURN_IF_ERROR(group_->Exchange(to, from, call.timeout));
                  for (size_t row = 0; row < tensors.size(); ++row)
                    CopyFromRow(tensors[row], all, static_cast<int>(row));
                  return absl::OkStatus();
@@ -846,8 +1115,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
   } else {
     TORCH_CHECK(inputs.empty(), "only the root of scatter has inputs");
   }
-  return Start(c10d::OpType::SCATTER, "scatter", {output}, options.timeout,
-               [this, tensors, output, root](absl::Duration timeout) mutable {
+  return Start(c10d::OpType::SCATTER, "scatter",
+               {.results = {output}, .needs_all = true}, options.timeout,
+               [this, tensors, output, root](const Call& call) mutable {
                  RankGroup::Parts to(static_cast<size_t>(size_));
                  RankGroup::Parts from(static_cast<size_t>(size_));
                  Tensors packed;
@@ -860,7 +1130,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::scatter(
                          ? output
                          : at::empty_like(output, at::MemoryFormat::Contiguous);
                  from[static_cast<size_t>(root)] = BytesOf(into);
-                 RETURN_IF_ERROR(group_->Exchange(to, from, timeout));
+                 RETURN_IF_ERROR(group_->Exchange(to, from, call.timeout));
                  if (!into.is_same(output)) output.copy_(into);
                  return absl::OkStatus();
                });
@@ -874,14 +1144,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::reduce_scatter(
               inputs.size());
   CheckLike(inputs[0], output, size_);
   CheckReduction(options.reduceOp, output);
-  return Start(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", {output},
-               options.timeout,
+  return Start(c10d::OpType::REDUCE_SCATTER, "reduce_scatter",
+               {.results = {output}, .overwritten = {output}}, options.timeout,
                [this, tensors = inputs[0], output,
-                op = options.reduceOp](absl::Duration timeout) mutable {
+                op = options.reduceOp](const Call& call) mutable {
                  at::Tensor rows = RowsLike(output, size_);
                  for (int row = 0; row < size_; ++row)
                    CopyToRow(rows, row, tensors[static_cast<size_t>(row)]);
-                 return ReduceScatterRows(rows, output, op, timeout);
+                 return ReduceScatterRows(rows, output, op, call);
                });
 }
 
@@ -895,14 +1165,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::_reduce_scatter_base(
               "the input of reduce_scatter must be ", size_,
               " times as large as its output, and of its dtype");
   CheckReduction(options.reduceOp, output);
-  return Start(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_base",
-               {output}, options.timeout,
-               [this, output, input,
-                op = options.reduceOp](absl::Duration timeout) mutable {
-                 at::Tensor rows = RowsLike(output, size_);
-                 rows.copy_(input.reshape({size_, output.numel()}));
-                 return ReduceScatterRows(rows, output, op, timeout);
-               });
+  return Start(
+      c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_base",
+      {.results = {output}, .overwritten = {output}}, options.timeout,
+      [this, output, input, op = options.reduceOp](const Call& call) mutable {
+        at::Tensor rows = RowsLike(output, size_);
+        rows.copy_(input.reshape({size_, output.numel()}));
+        return ReduceScatterRows(rows, output, op, call);
+      });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
@@ -917,10 +1187,10 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall_base(
               "input and output of all_to_all must have one dtype");
   RankGroup::Parts to = SplitRows(input, input_splits, size_, "input");
   RankGroup::Parts from = SplitRows(output, output_splits, size_, "output");
-  return Start(c10d::OpType::ALLTOALL_BASE, "all_to_all", {output},
-               options.timeout,
-               [this, output, input, to, from](absl::Duration timeout) {
-                 return group_->Exchange(to, from, timeout);
+  return Start(c10d::OpType::ALLTOALL_BASE, "all_to_all",
+               {.results = {output}, .needs_all = true}, options.timeout,
+               [this, output, input, to, from](const Call& call) {
+                 return group_->Exchange(to, from, call.timeout);
                });
 }
 
@@ -937,8 +1207,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
     TORCH_CHECK(outputs[i].is_contiguous(),
                 "the outputs of all_to_all must be contiguous");
   }
-  return Start(c10d::OpType::ALLTOALL, "all_to_all", outputs, options.timeout,
-               [this, outputs, inputs, size](absl::Duration timeout) {
+  return Start(c10d::OpType::ALLTOALL, "all_to_all",
+               {.results = outputs, .needs_all = true}, options.timeout,
+               [this, outputs, inputs, size](const Call& call) {
                  RankGroup::Parts to(size);
                  RankGroup::Parts from(size);
                  Tensors packed;
@@ -947,24 +1218,25 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
                    to[i] = BytesOf(packed.back());
                    from[i] = BytesOf(outputs[i]);
                  }
-                 return group_->Exchange(to, from, timeout);
+                 return group_->Exchange(to, from, call.timeout);
                });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
     const c10d::BarrierOptions& options) {
-  return Start(c10d::OpType::BARRIER, "barrier", {}, options.timeout,
-               [this](absl::Duration timeout) {
-                 return group_->RunCollective(Barrier(), timeout);
+  return Start(c10d::OpType::BARRIER, "barrier", {.results = {}},
+               options.timeout, [this](const Call& call) {
+                 return group_->RunCollective(Barrier(), call.timeout);
                });
 }
 
 void ProcessGroupRingmaster::monitoredBarrier(
     const c10d::BarrierOptions& options, bool waits_for_all) {
   Messages();
-  Start(c10d::OpType::BARRIER, "monitored_barrier", {}, options.timeout,
-        [this, waits_for_all](absl::Duration timeout) {
-          return group_->MonitoredBarrier(timeout, waits_for_all);
+  Start(c10d::OpType::BARRIER, "monitored_barrier",
+        {.results = {}, .needs_all = true}, options.timeout,
+        [this, waits_for_all](const Call& call) {
+          return group_->MonitoredBarrier(call.timeout, waits_for_all);
         })
       ->wait();
 }

@@ -11,8 +11,13 @@
 // than 64 KiB travel in half the bytes.
 // A rank that waits for another for longer than RINGMASTER_TORCH_PATIENCE (30s)
 // says so on standard error.
-// A failed or timed-out collective fails all later operations of the group, and
-// its message names the rank that was waited for.
+// Where Ringmaster started the program, its ranks go on without those that are
+// lost (operation_log.h): what is under way is done again without them, and what
+// needs their part fails and names them. Sums that are started in a backward pass
+// are those of gradients, which DistributedDataParallel has divided by the number
+// of ranks at the start: they are brought to the mean of those that are left.
+// Any other failure or timeout of a collective fails all later operations of the
+// group, and its message names the rank that was waited for.
 // The end of a group waits for what is under way, for up to ten seconds.
 // Thread-safety: as of PyTorch's: one thread starts operations.
 #ifndef RINGMASTER_WORKER_TORCH_PROCESS_GROUP_H_
@@ -36,6 +41,7 @@
 #include "absl/time/time.h"
 #include "common/sync/periodic_thread.h"
 #include "common/tensor/dtype.h"
+#include "worker/torch/operation_log.h"
 #include "worker/torch/operation_queue.h"
 #include "worker/torch/rank_group.h"
 #include "worker/torch/wait_watch.h"
@@ -105,33 +111,52 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   uint64_t getSequenceNumberForGroup() override { return started_; }
 
  private:
+  struct Call {
+    absl::Duration timeout;
+    bool is_of_gradients = false;  // it was started in a backward pass
+  };
   // What an operation does, on the queue. May throw.
-  using Body = std::function<absl::Status(absl::Duration timeout)>;
+  using Body = std::function<absl::Status(const Call& call)>;
 
-  // Starts a collective; `name` is a literal, `results` are what its future
-  // holds.
-  WorkPtr Start(c10d::OpType op, const char* name, Tensors results,
+  // What an operation does to tensors.
+  struct Effect {
+    Tensors results;           // its future holds them
+    Tensors overwritten = {};  // that hold its input, or may
+    bool needs_all = false;    // it has no result without a rank's part
+  };
+  class KeptTensors;
+  class Backward;
+
+  // Starts a collective; `name` is a literal.
+  WorkPtr Start(c10d::OpType op, const char* name, Effect effect,
                 std::chrono::milliseconds timeout, Body body);
 
   [[nodiscard]] absl::Status AllReduce(at::Tensor& tensor, c10d::ReduceOp op,
-                                       absl::Duration timeout);
+                                       const Call& call);
   // The sum of sparse tensors, each with its own indices.
   [[nodiscard]] absl::Status AllReduceSparse(at::Tensor& tensor,
-                                             absl::Duration timeout);
+                                             const Call& call);
   [[nodiscard]] absl::Status BroadcastFrom(int root, at::Tensor& tensor,
-                                           absl::Duration timeout);
+                                           const Call& call);
   // `all` has a row for each rank; this rank's is complete.
-  [[nodiscard]] absl::Status AllGatherRows(at::Tensor& all,
-                                           absl::Duration timeout);
+  [[nodiscard]] absl::Status AllGatherRows(at::Tensor& all, const Call& call);
   // tensors[r] becomes rank r's `input`.
   [[nodiscard]] absl::Status AllGatherInto(Tensors& tensors,
                                            const at::Tensor& input,
-                                           absl::Duration timeout);
+                                           const Call& call);
   // Row r of the sum of `rows` becomes `output` at rank r; `rows` is scratch.
   [[nodiscard]] absl::Status ReduceScatterRows(at::Tensor& rows,
                                                at::Tensor& output,
                                                c10d::ReduceOp op,
-                                               absl::Duration timeout);
+                                               const Call& call);
+  // Gradients' sums as if those that are lost had added the others' mean.
+  void BringToMean(at::Tensor& sum, c10d::ReduceOp op, const Call& call) const;
+
+  // Of those that are left.
+  int member_count() const {
+    return static_cast<int>(group_->members().size());
+  }
+  int member_index() const { return group_->MemberIndex(rank_); }
 
   // Throws if the group is too large for messages.
   std::shared_ptr<PointToPoint> Messages() const;
@@ -142,9 +167,13 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   uint64_t started_ = 0;
   std::unique_ptr<RankGroup> group_;
   std::atomic<const char*> running_{""};  // the operation's name, a literal
+  std::atomic<uint64_t> running_number_{0};
   WaitWatch watch_;
   std::unique_ptr<PeriodicThread> watcher_;  // uses watch_ and group_
-  std::shared_ptr<OperationQueue> queue_;    // uses group_; also works' own
+  std::unique_ptr<OperationLog> log_;        // uses group_
+  std::unique_ptr<KeptTensors> kept_;        // of operations
+  std::shared_ptr<OperationQueue> queue_;    // uses log_; also works' own
+  std::shared_ptr<Backward> backward_;       // also works' own
 };
 
 }  // namespace ringmaster

@@ -4,11 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/plan/topology.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/establish.h"
 #include "worker/collective/connect_mesh.h"
 
@@ -16,16 +18,28 @@ namespace ringmaster {
 namespace {
 
 // Each group has an id and a secret of its own, and is one generation.
-constexpr int64_t kGeneration = 1;
+constexpr int64_t kFirstGeneration = 1;
 
 // Once all ranks have met, they are there: connecting takes no longer, and a
 // host that answers nothing for half of it is gone (see MeshConfig::deadline).
 constexpr absl::Duration kConnectTime = absl::Minutes(1);
 
-Topology TopologyOf(const GroupMembers& members) {
+// How soon a wait for a view notices that the group has ended.
+constexpr absl::Duration kAbortCheck = absl::Milliseconds(100);
+
+bool AllFollowViews(const GroupMembers& members) {
+  return std::all_of(
+      members.members.begin(), members.members.end(),
+      [](const GroupMember& member) { return member.job_rank >= 0; });
+}
+
+// Of those of `ranks`.
+Topology TopologyOf(const GroupMembers& members,
+                    const std::vector<int>& ranks) {
   std::vector<std::string> hosts;
   std::vector<int> host_of_rank;
-  for (const GroupMember& member : members.members) {
+  for (const int rank : ranks) {
+    const GroupMember& member = members.members[static_cast<size_t>(rank)];
     const auto host = std::find(hosts.begin(), hosts.end(), member.host_key);
     host_of_rank.push_back(static_cast<int>(host - hosts.begin()));
     if (host == hosts.end()) hosts.push_back(member.host_key);
@@ -42,41 +56,29 @@ absl::StatusOr<Listener> ListenFor(const RankGroupOptions& options) {
 
 absl::Status CheckAddress(const RankGroupOptions& options,
                           const GroupMembers& members) {
-  if (!options.is_local_only || TopologyOf(members).host_count() == 1)
+  const auto is_here = [&](const GroupMember& member) {
+    return member.host_key == options.host_key;
+  };
+  if (!options.is_local_only ||
+      std::all_of(members.members.begin(), members.members.end(), is_here)) {
     return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "the ranks are on several hosts, and rank ", options.rank,
       " does not know its address there: set MASTER_ADDR, or "
       "GLOO_SOCKET_IFNAME to the interface that others reach it over"));
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectCollectives(
-    const Listener& listener, const GroupMembers& members,
-    const RankGroupOptions& options, MonotonicTime deadline) {
-  MeshConfig mesh;
-  mesh.job_id = members.id;
-  mesh.generation = kGeneration;
-  mesh.rank = options.rank;
-  mesh.topology = TopologyOf(members);
-  for (size_t rank = 0; rank < members.members.size(); ++rank) {
-    mesh.peers.push_back(
-        {static_cast<int>(rank), members.members[rank].address});
-  }
-  mesh.secret = members.secret;
-  mesh.deadline = deadline;
-  mesh.clock = options.clock;
-  return ConnectMesh(listener, mesh, /*cancel=*/nullptr);
-}
-
 absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
     const Listener& listener, const GroupMembers& members,
-    const RankGroupOptions& options, MonotonicTime deadline) {
+    const RankGroupOptions& options) {
   EstablishConfig config;
   config.job_id = members.id;
-  config.generation = kGeneration;
+  config.generation = kFirstGeneration;
   config.rank = options.rank;
   config.secret = members.secret;
-  config.deadline = deadline;
+  config.deadline =
+      options.clock->Now() + std::min(options.connect_timeout, kConnectTime);
   config.silence_limit = kConnectTime / 2;
   config.clock = options.clock;
   std::vector<PeerLink> connect_to;
@@ -104,58 +106,267 @@ absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
 
 absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
     GroupStore& store, const RankGroupOptions& options) {
-  ASSIGN_OR_RETURN(const Listener listener, ListenFor(options));
+  ASSIGN_OR_RETURN(Listener listener, ListenFor(options));
   // One of its own: a rank may still await collectives' connections when another
   // makes those for messages.
   ASSIGN_OR_RETURN(const Listener message_listener, ListenFor(options));
-  ASSIGN_OR_RETURN(const GroupMembers members,
-                   MeetMembers(store, options.rank, options.world_size,
-                               {options.host_key, listener.address().ToString(),
-                                message_listener.address().ToString()},
-                               options.connect_timeout, options.note));
+  ASSIGN_OR_RETURN(
+      GroupMembers members,
+      MeetMembers(store, options.rank, options.world_size,
+                  {options.host_key, listener.address().ToString(),
+                   message_listener.address().ToString(),
+                   options.views == nullptr ? -1 : options.job_rank},
+                  options.connect_timeout, options.note));
   RETURN_IF_ERROR(CheckAddress(options, members));
-  const MonotonicTime deadline =
-      options.clock->Now() + std::min(options.connect_timeout, kConnectTime);
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
-                   ConnectCollectives(listener, members, options, deadline));
-  std::unique_ptr<PointToPoint> messages;
+  auto group = std::unique_ptr<RankGroup>(
+      new RankGroup(options, std::move(members), std::move(listener)));
+  ASSIGN_OR_RETURN(std::shared_ptr<Communicator> communicator,
+                   group->ConnectMembers(kFirstGeneration, /*cancel=*/nullptr));
   if (options.world_size <= kMaxRanksWithMessages) {
-    ASSIGN_OR_RETURN(messages, ConnectMessages(message_listener, members,
-                                               options, deadline));
+    ASSIGN_OR_RETURN(group->messages_,
+                     ConnectMessages(message_listener, group->all_, options));
   }
-  return std::unique_ptr<RankGroup>(new RankGroup(
-      std::move(communicator), std::move(messages), *options.clock));
+  {
+    MutexLock lock(group->mutex_);
+    group->communicator_ = std::move(communicator);
+  }
+  if (group->follows_views_) {
+    group->subscription_ =
+        options.views->Subscribe([raw = group.get()] { raw->OnView(); });
+    // One may have come before.
+    group->OnView();
+  }
+  return group;
 }
 
-RankGroup::RankGroup(std::unique_ptr<Communicator> communicator,
-                     std::shared_ptr<PointToPoint> messages, Clock& clock)
-    : clock_(clock),
-      communicator_(std::move(communicator)),
-      messages_(std::move(messages)) {}
+RankGroup::RankGroup(const RankGroupOptions& options, GroupMembers members,
+                     Listener listener)
+    : options_(options),
+      all_(std::move(members)),
+      follows_views_(options.views != nullptr && AllFollowViews(all_)),
+      clock_(*options.clock),
+      listener_(std::move(listener)),
+      generation_(kFirstGeneration) {
+  MutexLock lock(mutex_);
+  for (int rank = 0; rank < options_.world_size; ++rank)
+    members_.push_back(rank);
+  joined_members_ = members_;
+}
 
 RankGroup::~RankGroup() {
+  subscription_.reset();
   // Those who hold a message may outlive the group.
   if (messages_ != nullptr) messages_->Stop("the process group was destroyed");
 }
 
-absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
-                                      absl::Duration timeout) {
-  const absl::Status status =
-      communicator_->Run(request, clock_.Now() + timeout);
-  if (!status.ok()) has_failed_ = true;
-  return status;
+absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::ConnectMembers(
+    int64_t generation, const CancelToken* cancel) const {
+  MeshConfig mesh;
+  mesh.job_id = all_.id;
+  mesh.generation = generation;
+  mesh.rank = MemberIndex(options_.rank);
+  mesh.topology = TopologyOf(all_, members_);
+  for (size_t index = 0; index < members_.size(); ++index) {
+    mesh.peers.push_back(
+        {static_cast<int>(index),
+         all_.members[static_cast<size_t>(members_[index])].address});
+  }
+  mesh.secret = all_.secret;
+  mesh.deadline =
+      clock_.Now() + std::min(options_.connect_timeout, kConnectTime);
+  mesh.clock = options_.clock;
+  return ConnectMesh(listener_, mesh, cancel);
 }
 
-RankActivity RankGroup::activity(std::string_view collective) const {
-  const CollectiveProgress progress = communicator_->progress();
+std::shared_ptr<Communicator> RankGroup::communicator() const {
+  MutexLock lock(mutex_);
+  return communicator_;
+}
+
+int RankGroup::MemberIndex(int rank) const {
+  const auto member = std::lower_bound(members_.begin(), members_.end(), rank);
+  if (member == members_.end() || *member != rank) return -1;
+  return static_cast<int>(member - members_.begin());
+}
+
+int RankGroup::JobRankOf(int rank) const {
+  return rank < 0 ? -1 : all_.members[static_cast<size_t>(rank)].job_rank;
+}
+
+int RankGroup::JobRankOfMember(int index) const {
+  return index < 0 ? -1 : JobRankOf(members_[static_cast<size_t>(index)]);
+}
+
+absl::Status RankGroup::OfJob(const absl::Status& status) const {
+  if (!absl::IsUnavailable(status)) return status;
+  return WithBlamedPeer(status, JobRankOf(BlamedPeer(status)));
+}
+
+absl::Status RankGroup::CheckNobodyLost(std::string_view operation) const {
+  if (!has_lost_members()) return absl::OkStatus();
+  std::vector<std::string> lost;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (MemberIndex(rank) >= 0) continue;
+    lost.push_back(
+        absl::StrCat("rank ", rank, " at ",
+                     all_.members[static_cast<size_t>(rank)].address));
+  }
+  return absl::DataLossError(absl::StrCat(
+      absl::string_view(operation.data(), operation.size()),
+      " needs the part of ranks that are lost: ", absl::StrJoin(lost, ", "),
+      " (", lost_text_, ")"));
+}
+
+absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
+                                      absl::Duration timeout) {
+  const std::shared_ptr<Communicator> mesh = communicator();
+  const absl::Status status = mesh->Run(request, clock_.Now() + timeout);
+  if (status.ok()) return status;
+  has_failed_ = true;
+  if (!absl::IsUnavailable(status)) return status;
+  return WithBlamedPeer(status, JobRankOfMember(mesh->progress().blamed_rank));
+}
+
+bool RankGroup::IsLoss(const absl::Status& failure) const {
+  if (!follows_views_) return false;
+  {
+    MutexLock lock(mutex_);
+    if (is_aborted_) return false;
+    if (IsOutdatedLocked()) return true;
+  }
+  return absl::IsUnavailable(failure) && BlamedPeer(failure) >= 0;
+}
+
+bool RankGroup::IsOutdatedLocked() const {
+  for (const View& view : options_.views->Since(joined_view_)) {
+    for (const int rank : joined_members_) {
+      if (!view.Has(JobRankOf(rank))) return true;
+    }
+  }
+  return false;
+}
+
+bool RankGroup::is_outdated() const {
+  if (!follows_views_) return false;
+  MutexLock lock(mutex_);
+  return !is_aborted_ && IsOutdatedLocked();
+}
+
+void RankGroup::SetOutdatedCallback(std::function<void()> on_outdated) {
+  MutexLock lock(mutex_);
+  on_outdated_ = std::move(on_outdated);
+}
+
+void RankGroup::OnView() {
+  std::function<void()> on_outdated;
+  {
+    MutexLock lock(mutex_);
+    if (!IsOutdatedLocked()) return;
+    if (connecting_ != nullptr) connecting_->Cancel("there is a newer view");
+    communicator_->Abort("a rank is lost");
+    on_outdated = on_outdated_;
+  }
+  if (on_outdated) on_outdated();
+}
+
+bool RankGroup::TakeNextView() {
+  for (const View& view : options_.views->Since(last_view_)) {
+    last_view_ = view.number;
+    const size_t before = members_.size();
+    std::erase_if(members_,
+                  [&](int rank) { return !view.Has(JobRankOf(rank)); });
+    if (members_.size() == before) continue;
+    generation_ = view.number;
+    for (std::string* text : {&lost_text_, &untold_loss_})
+      absl::StrAppend(text, text->empty() ? "" : ", ", view.why);
+    return true;
+  }
+  return false;
+}
+
+absl::Status RankGroup::WaitForNextView(int lost_job_rank) {
+  if (TakeNextView()) return absl::OkStatus();
+  if (lost_job_rank >= 0) options_.views->TellLost(lost_job_rank, last_view_);
+  awaits_view_without_ = lost_job_rank;
+  const absl::Cleanup over = [this] { awaits_view_without_ = -1; };
+  while (!TakeNextView()) {
+    // Its worker decides how long it takes: the job may wait for other workers.
+    const absl::Status came = options_.views->WaitForView(
+        last_view_, lost_job_rank, clock_.Now() + kAbortCheck);
+    if (!came.ok() && !absl::IsDeadlineExceeded(came)) return came;
+    MutexLock lock(mutex_);
+    if (is_aborted_) return absl::AbortedError("the process group is gone");
+  }
+  return absl::OkStatus();
+}
+
+void RankGroup::TellLoss() {
+  const std::string text = std::exchange(untold_loss_, "");
+  if (options_.on_loss == nullptr || members_.front() != rank()) return;
+  options_.on_loss(absl::StrCat(text, "; ", members_.size(), " of ",
+                                world_size(), " ranks go on"));
+}
+
+absl::Status RankGroup::JoinView(absl::Status failure) {
+  while (true) {
+    if (!WaitForNextView(BlamedPeer(failure)).ok()) return failure;
+    if (MemberIndex(options_.rank) < 0) {
+      return absl::AbortedError(
+          absl::StrCat("the others go on without this rank: ", lost_text_));
+    }
+    const auto cancel = std::make_shared<CancelToken>();
+    {
+      MutexLock lock(mutex_);
+      joined_view_ = last_view_;
+      joined_members_ = members_;
+      connecting_ = cancel;
+      if (IsOutdatedLocked()) continue;
+    }
+    absl::StatusOr<std::shared_ptr<Communicator>> connected =
+        ConnectMembers(generation_, cancel.get());
+    MutexLock lock(mutex_);
+    connecting_ = nullptr;
+    if (is_aborted_) return absl::AbortedError("the process group is gone");
+    if (!connected.ok()) {
+      failure = WithBlamedPeer(connected.status(),
+                               JobRankOfMember(BlamedPeer(connected.status())));
+      if (IsOutdatedLocked() || BlamedPeer(failure) >= 0) continue;
+      return failure;
+    }
+    communicator_ = *std::move(connected);
+    has_failed_ = false;
+    if (IsOutdatedLocked()) continue;
+    TellLoss();
+    return absl::OkStatus();
+  }
+}
+
+RankActivity RankGroup::activity(std::string_view collective,
+                                 int64_t number) const {
   RankActivity activity;
+  std::shared_ptr<Communicator> mesh;
+  std::vector<int> members;
+  {
+    MutexLock lock(mutex_);
+    mesh = communicator_;
+    members = joined_members_;
+  }
+  const CollectiveProgress progress = mesh->progress();
   activity.done = progress.completed;
+  if (const int lost = awaits_view_without_; lost >= 0) {
+    activity.awaited_rank = lost;
+    activity.operation =
+        "a view without it: connections with it have broken, and the worker of "
+        "this rank has not said how to go on";
+    return activity;
+  }
   // After a failure it goes on to say whom it waited for.
   if (progress.waiting_for_rank >= 0 && !has_failed_) {
-    activity.awaited_rank = progress.waiting_for_rank;
-    activity.operation = absl::StrCat(
-        absl::string_view(collective.data(), collective.size()),
-        ", collective ", progress.completed + 1, " of its process group");
+    activity.awaited_rank =
+        members[static_cast<size_t>(progress.waiting_for_rank)];
+    activity.operation =
+        absl::StrCat(absl::string_view(collective.data(), collective.size()),
+                     ", collective ", number, " of its process group");
   }
   if (messages_ == nullptr) return activity;
   const PointToPoint::Awaited awaited = messages_->awaited();
@@ -212,7 +423,7 @@ absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
     status.Update(
         messages_->Wait(*transfer, status.ok() ? deadline : clock_.Now()));
   }
-  return status;
+  return OfJob(status);
 }
 
 absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
@@ -221,11 +432,11 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
   std::array<std::byte, 1> word = {};
   if (rank() != 0) {
-    RETURN_IF_ERROR(messages_->Wait(*messages_->Send(0, key, word),
-                                    clock_.Now() + timeout));
+    RETURN_IF_ERROR(OfJob(messages_->Wait(*messages_->Send(0, key, word),
+                                          clock_.Now() + timeout)));
     const absl::Status status = messages_->Wait(
         *messages_->Receive(0, key, word), clock_.Now() + 2 * timeout);
-    if (!status.ok() || word[0] == std::byte{0}) return status;
+    if (!status.ok() || word[0] == std::byte{0}) return OfJob(status);
     return absl::DeadlineExceededError(
         "rank 0 misses other ranks in monitored_barrier: see its error");
   }
@@ -235,7 +446,7 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
     const absl::Status status =
         messages_->Wait(*messages_->Receive(peer, key, word), deadline);
     if (status.ok()) continue;
-    if (!absl::IsDeadlineExceeded(status)) return status;
+    if (!absl::IsDeadlineExceeded(status)) return OfJob(status);
     missing.push_back(absl::StrCat(peer));
     if (!names_all) break;
   }
@@ -253,7 +464,12 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
 }
 
 void RankGroup::Abort(std::string_view why) {
-  communicator_->Abort(why);
+  {
+    MutexLock lock(mutex_);
+    is_aborted_ = true;
+    if (connecting_ != nullptr) connecting_->Cancel(why);
+    communicator_->Abort(why);
+  }
   if (messages_ != nullptr) messages_->Abort(why);
 }
 

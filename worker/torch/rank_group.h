@@ -1,15 +1,20 @@
 // RankGroup is a rank's part in one process group of a PyTorch program: the
 // connections to the other ranks, and what the group's operations are made of.
 //
+// Where its ranks follow views (worker/views), those that are left can go on
+// without the others: they connect anew in each view that is without a member.
+// What was under way then has failed everywhere; OperationLog does it again.
 // It knows nothing of PyTorch; buffers are bytes in host memory.
-// Thread-safety: RunCollective and Exchange from one thread at a time; the rest
-// from any.
+// Thread-safety: RunCollective, Exchange, MonitoredBarrier, JoinView and what
+// they change (members, lost_members) from one thread at a time; the rest from
+// any.
 #ifndef RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 #define RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,12 +27,15 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/config/port_range.h"
+#include "common/sync/mutex.h"
+#include "common/transport/cancel_token.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/communicator.h"
 #include "worker/torch/group_store.h"
 #include "worker/torch/point_to_point.h"
 #include "worker/torch/rendezvous.h"
 #include "worker/torch/wait_watch.h"
+#include "worker/views/view_client.h"
 
 namespace ringmaster {
 
@@ -44,6 +52,12 @@ struct RankGroupOptions {
   bool is_local_only = false;  // for want of a better one, it is of loopback
   std::string host_key;        // of this host; ThisHostKey
   Clock* clock = nullptr;      // outlives the group
+  // Null: when a rank is lost, the group has failed. Outlives the group.
+  ViewClient* views = nullptr;
+  int job_rank = -1;  // as views have it: this process's RANK
+  // Called in JoinView, on the lowest rank that is left, with what became of the
+  // others. May be empty.
+  std::function<void(const std::string& line)> on_loss = {};
 };
 
 class RankGroup {
@@ -63,12 +77,39 @@ class RankGroup {
   // Ends all connections, and the threads.
   ~RankGroup();
 
-  [[nodiscard]] int rank() const { return communicator_->rank(); }
-  [[nodiscard]] int world_size() const { return communicator_->world_size(); }
+  [[nodiscard]] int rank() const { return options_.rank; }
+  [[nodiscard]] int world_size() const { return options_.world_size; }
 
-  // Communicator::Run.
+  // All of its ranks follow views.
+  [[nodiscard]] bool follows_views() const { return follows_views_; }
+  // The ranks that are left, ascending; at first all.
+  [[nodiscard]] const std::vector<int>& members() const { return members_; }
+  // The place of `rank` among them; -1: it is lost.
+  [[nodiscard]] int MemberIndex(int rank) const;
+  [[nodiscard]] bool has_lost_members() const {
+    return members_.size() < static_cast<size_t>(world_size());
+  }
+  // DATA_LOSS: a rank is lost, and `operation` needs its part; names it, and why.
+  [[nodiscard]] absl::Status CheckNobodyLost(std::string_view operation) const;
+
+  // Communicator::Run, among the members: ranks in requests and chunks of
+  // buffers are places among these.
   [[nodiscard]] absl::Status RunCollective(const CollectiveRequest& request,
                                            absl::Duration timeout);
+
+  // True if `failure`, of an operation, is that a rank is lost or that there is
+  // another view: JoinView may help.
+  [[nodiscard]] bool IsLoss(const absl::Status& failure) const;
+  // Waits for the view that `failure` calls for, and connects with its members.
+  //   `failure`  no view comes on its account
+  //   ABORTED    the view is without this rank; or of Abort
+  //   others     of ConnectMesh
+  [[nodiscard]] absl::Status JoinView(absl::Status failure);
+  // There is a view to join.
+  [[nodiscard]] bool is_outdated() const;
+  // Has `on_outdated` called, on any thread, when a view comes that is without a
+  // member. Once, before operations.
+  void SetOutdatedCallback(std::function<void()> on_outdated);
 
   // Sends to[r] to each rank r, and receives from[r] from it; a nullopt is
   // nothing, which then is so at the other side, too. Both have one entry for
@@ -86,8 +127,10 @@ class RankGroup {
   [[nodiscard]] absl::Status MonitoredBarrier(absl::Duration timeout,
                                               bool names_all);
 
-  // What it does now; `collective` is the name of the operation that runs.
-  [[nodiscard]] RankActivity activity(std::string_view collective) const;
+  // What it does now; the operation that runs is `collective`, the group's
+  // `number`-th.
+  [[nodiscard]] RankActivity activity(std::string_view collective,
+                                      int64_t number) const;
 
   // UNIMPLEMENTED: the group is too large for messages. They may outlive it.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<PointToPoint>> Messages() const;
@@ -96,14 +139,52 @@ class RankGroup {
   void Abort(std::string_view why);
 
  private:
-  RankGroup(std::unique_ptr<Communicator> communicator,
-            std::shared_ptr<PointToPoint> messages, Clock& clock);
+  RankGroup(const RankGroupOptions& options, GroupMembers members,
+            Listener listener);
 
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectMembers(
+      int64_t generation, const CancelToken* cancel) const;
+  [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
+  // As views have a rank, and as the group's members have it; -1: of -1.
+  [[nodiscard]] int JobRankOf(int rank) const;
+  [[nodiscard]] int JobRankOfMember(int index) const;
+  // A message's error, with the rank at fault as views have it.
+  [[nodiscard]] absl::Status OfJob(const absl::Status& status) const;
+  // Takes the members of the next view that is without one of them; false:
+  // there is none yet.
+  [[nodiscard]] bool TakeNextView();
+  [[nodiscard]] absl::Status WaitForNextView(int lost_job_rank);
+  // Looks for views to join on the client's thread.
+  void OnView();
+  void TellLoss();
+  [[nodiscard]] bool IsOutdatedLocked() const REQUIRES(mutex_);
+
+  const RankGroupOptions options_;
+  const GroupMembers all_;
+  const bool follows_views_;
   Clock& clock_;
-  const std::unique_ptr<Communicator> communicator_;
-  const std::shared_ptr<PointToPoint> messages_;
+  // Of collectives; members of later views come there.
+  const Listener listener_;
+  std::shared_ptr<PointToPoint> messages_;  // null: the group is too large
   uint32_t exchanges_ = 0;
+
+  // Of the operations' thread.
+  std::vector<int> members_;
+  int64_t last_view_ = 0;    // that was looked at
+  int64_t generation_;       // of the communicator: the view that it began in
+  std::string lost_text_;    // what became of those who are not members
+  std::string untold_loss_;  // the last part of it
+
+  mutable Mutex mutex_;
+  std::shared_ptr<Communicator> communicator_ GUARDED_BY(mutex_);
+  std::shared_ptr<CancelToken> connecting_ GUARDED_BY(mutex_);
+  std::vector<int> joined_members_ GUARDED_BY(mutex_);  // members_ and
+  int64_t joined_view_ GUARDED_BY(mutex_) = 0;  // last_view_ when it connected
+  bool is_aborted_ GUARDED_BY(mutex_) = false;
+  std::function<void()> on_outdated_ GUARDED_BY(mutex_);
   std::atomic<bool> has_failed_{false};  // a collective
+  std::atomic<int> awaits_view_without_{-1};
+  ViewClient::Subscription subscription_;
 };
 
 }  // namespace ringmaster

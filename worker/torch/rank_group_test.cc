@@ -1,17 +1,16 @@
 #include "worker/torch/rank_group.h"
 
 #include <functional>
-#include <map>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/torch/rendezvous.h"
+#include "worker/torch/testing/memory_store.h"
 
 namespace ringmaster {
 namespace {
@@ -19,32 +18,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class MemoryStore final : public GroupStore {
- public:
-  absl::Status Set(const std::string& key, const std::string& value) override {
-    MutexLock lock(mutex_);
-    values_[key] = value;
-    changed_.NotifyAll();
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::string> Get(const std::string& key,
-                                  absl::Duration limit) override {
-    const MonotonicTime deadline = Clock::Real().Now() + limit;
-    MutexLock lock(mutex_);
-    while (!values_.contains(key)) {
-      if (!changed_.WaitUntil(mutex_, Clock::Real(), deadline))
-        return absl::DeadlineExceededError("not there");
-    }
-    return values_[key];
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::map<std::string, std::string> values_ GUARDED_BY(mutex_);
-};
 
 using Body = std::function<void(RankGroup& group)>;
 

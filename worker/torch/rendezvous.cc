@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -40,7 +41,7 @@ std::string MemberKey(int rank) {
 
 std::string ToText(const GroupMember& member) {
   return absl::StrCat(member.host_key, " ", member.address, " ",
-                      member.message_address);
+                      member.message_address, " ", member.job_rank);
 }
 
 // The text behind kDeclined.
@@ -98,12 +99,16 @@ class LateNote {
 
 absl::StatusOr<GroupMember> MemberOf(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ' ');
-  if (parts.size() != 3) {
+  GroupMember member;
+  if (parts.size() != 4 || !absl::SimpleAtoi(parts[3], &member.job_rank)) {
     return absl::FailedPreconditionError(
         "the store of the process group holds no member of ours: do all ranks "
         "use the same back end?");
   }
-  return GroupMember{parts[0], parts[1], parts[2]};
+  member.host_key = parts[0];
+  member.address = parts[1];
+  member.message_address = parts[2];
+  return member;
 }
 
 absl::StatusOr<std::string> RandomHex() {

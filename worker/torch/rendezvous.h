@@ -22,6 +22,7 @@ struct GroupMember {
   std::string host_key;         // ThisHostKey
   std::string address;          // "host:port" of its listener for collectives
   std::string message_address;  // of the one for messages
+  int job_rank = -1;  // its RANK, by which views know it; -1: it follows none
 };
 
 struct GroupMembers {
