@@ -1,8 +1,8 @@
-"""The peer in run.py: a small perceptron trained by PyTorch's DistributedDataParallel over Gloo, as torchrun starts it.
+"""A small perceptron trained by PyTorch's DistributedDataParallel, which torchrun and `ringctl run` start alike in run.py.
 
 It does as its users do: rank 0 writes a checkpoint (model, optimizer, step) at a fixed interval of steps, and a rank
-that is started again loads the last one. Rank 0 appends {"time", "step", "attempt"} to DIR/steps.jsonl after each step;
-every rank leaves its pid in DIR/pid-ATTEMPT-RANK.
+that is started again loads the last one. Every rank appends {"time", "step", "attempt"} to DIR/steps-RANK.jsonl after each step,
+and leaves its pid in DIR/pid-ATTEMPT-RANK.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main():
         optimizer.load_state_dict(state["optimizer"])
         step = state["step"]
     network = torch.nn.parallel.DistributedDataParallel(model)
-    with open(args.directory / "steps.jsonl", "a", encoding="ascii") as log:
+    with open(args.directory / f"steps-{rank}.jsonl", "a", encoding="ascii") as log:
         while True:
             step += 1
             generator = torch.Generator().manual_seed(step * world_size + rank)
@@ -65,11 +65,10 @@ def main():
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            if rank == 0:
-                log.write(json.dumps({"time": time.time(), "step": step, "attempt": attempt}) + "\n")
-                log.flush()
-                if step % args.every_steps == 0:
-                    save(path, model, optimizer, step)
+            log.write(json.dumps({"time": time.time(), "step": step, "attempt": attempt}) + "\n")
+            log.flush()
+            if rank == 0 and step % args.every_steps == 0:
+                save(path, model, optimizer, step)
 
 
 if __name__ == "__main__":
