@@ -268,7 +268,7 @@ if not os.path.exists("done"):
             cluster.await_that("the end of the command that was cut off", lambda: not pathlib.Path(f"/proc/{pid}").exists())
 
     def test_where_they_cannot_all_start_again(self):
-        # One that is told to, or has gloo, or is killed before all have met.
+        # One that is told to, or has gloo, or is killed before it has begun to meet.
         script = """
 import os, signal
 count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -284,6 +284,27 @@ print("end", count)
             with self.subTest(flags):
                 run = self.run_here(script, "--max_restarts=1", *flags, ranks=2)
                 self.assertEqual((run.returncode, sorted(run.stdout.splitlines())), (0, ["[0] end 1", "[1] end 1"]), run.stderr)
+
+    def test_a_rank_that_is_killed_before_all_have_met_costs_no_restart(self):
+        script = """
+import os, signal, sys, threading
+count, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
+import torch.distributed
+if rank == 1 and count < int(sys.argv[1]):
+    # While the other waits for it.
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    torch.distributed.distributed_c10d.rendezvous = lambda *_, **__: signal.pause()
+torch.distributed.init_process_group("gloo")
+torch.distributed.barrier()
+print("end", count)
+"""
+        path = self.directory / "script.py"
+        path.write_text(script)
+        for kills, code in ((2, 0), (4, 128 + signal.SIGKILL)):
+            run = subprocess.run(self.command(PYTHON, str(path), str(kills), ranks=2), capture_output=True, text=True, timeout=PATIENCE,
+                                 stdin=subprocess.DEVNULL, cwd=self.directory)
+            self.assertEqual(run.returncode, code, run.stderr)
+            self.assertEqual(sorted(run.stdout.splitlines()), ["[0] end 2", "[1] end 2"] if code == 0 else [], run.stderr)
 
     def test_the_next_step_comes_soon(self):
         run = self.run_here(BEGIN + """

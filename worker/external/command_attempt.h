@@ -60,6 +60,10 @@ class CommandAttempt {
   [[nodiscard]] bool can_go_on() const {
     return views_ != nullptr && views_->can_go_on();
   }
+  // It will be able to, once all ranks have met.
+  [[nodiscard]] bool is_meeting() const {
+    return views_ != nullptr && views_->is_meeting();
+  }
   // Since when the command waits for a view without others.
   [[nodiscard]] std::optional<MonotonicTime> awaits_view_since() const;
 

@@ -53,6 +53,10 @@ enum class Wish : int { kNone, kDrain, kStop };
 // The longest time between meetings of ranks that wait for commands to end.
 constexpr absl::Duration kStopInterval = absl::Milliseconds(20);
 
+// Ranks that are killed while they meet cost a start again, but no restart
+// that the job allows, up to so many times.
+constexpr int64_t kMostEarlyLosses = 3;
+
 // Views of one generation have numbers from its own times this on.
 constexpr int64_t kViewsOfGeneration = 1 << 20;
 
@@ -60,6 +64,8 @@ constexpr int64_t kViewsOfGeneration = 1 << 20;
 struct AttemptEnd {
   Wish wish = Wish::kNone;              // kNone: with 0, unless one has failed
   std::optional<int> failed_rank = {};  // the first to fail
+  // It was killed while the ranks met.
+  bool is_early_loss = false;
 };
 
 class ExternalRunner final : public JobRunner {
@@ -119,7 +125,7 @@ class ExternalRunner final : public JobRunner {
   void StopAttempt(absl::Duration grace);
   // The status of this rank if no more attempts are made.
   [[nodiscard]] absl::Status FailureOf(int failed_rank) const;
-  void NoteRestart();
+  void NoteRestart(bool is_free);
   void NoteView(const View& before);
   void NoteFailure(const std::string& message);
   // The step is applied, or it is not.
@@ -148,8 +154,9 @@ class ExternalRunner final : public JobRunner {
   // Null before the first start, and once its command was stopped.
   std::unique_ptr<CommandAttempt> attempt_;
   // Of this job, as far as this rank or a peer of its last generation knows.
-  int64_t starts_ = 0;    // of the commands
-  int64_t failures_ = 0;  // for which they were started again
+  int64_t starts_ = 0;        // of the commands
+  int64_t failures_ = 0;      // for which they were started again
+  int64_t early_losses_ = 0;  // the same, as a rank was killed while they met
 
   LiveGeneration live_;
 };
@@ -299,26 +306,29 @@ absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
       attempt_.reset();
       return end->wish;
     }
-    if (failures_ >= program_.max_restarts())
+    const bool is_free = end->is_early_loss && early_losses_ < kMostEarlyLosses;
+    if (!is_free && failures_ >= program_.max_restarts())
       return FailureOf(*end->failed_rank);
-    ++failures_;
-    if (end->failed_rank == assignment_.rank) NoteRestart();
+    ++(is_free ? early_losses_ : failures_);
+    if (end->failed_rank == assignment_.rank) NoteRestart(is_free);
     attempt_.reset();
   }
 }
 
 absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
-  enum { kStarts, kFailures, kNumber, kLives, kCannot, kSize, kCount };
+  enum { kStarts, kFailures, kEarly, kNumber, kLives, kCannot, kSize, kCount };
   const auto number = [&] {
     return attempt_ == nullptr ? int64_t{0} : attempt_->number() + 1;
   };
   std::array<int64_t, kCount> all{};
   all[kStarts] = starts_;
   all[kFailures] = failures_;
+  all[kEarly] = early_losses_;
   all[kNumber] = number();
   RETURN_IF_ERROR(meeting.TakeMaxima(all));
   starts_ = all[kStarts];
   failures_ = all[kFailures];
+  early_losses_ = all[kEarly];
   // The others have started theirs again without this rank.
   const bool is_old = number() < all[kNumber];
   if (is_old) StopAttempt(RunningCommand::kShortGrace);
@@ -420,6 +430,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     kWasKilled,
     kLives,
     kCannotGoOn,
+    kIsMeeting,
     kAwaitsView,
     kCount
   };
@@ -443,6 +454,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     all[kWasKilled] = attempt.was_killed() ? 1 : 0;
     all[kLives] = attempt.lives() ? 1 : 0;
     all[kCannotGoOn] = attempt.lives() && !attempt.can_go_on() ? 1 : 0;
+    all[kIsMeeting] = attempt.is_meeting() ? 1 : 0;
     all[kAwaitsView] = attempt.awaits_view_since().has_value() ? 1 : 0;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
     const bool was_asked = end.wish != Wish::kNone;
@@ -471,6 +483,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     // and waited here.
     if (all[kWasKilled] != 0 && !std::exchange(is_asking_again, true)) continue;
     if (is_failing) {
+      end.is_early_loss = all[kHasFailed] == 0 && all[kIsMeeting] != 0;
       const bool is_own = attempt.has_failed() || attempt.was_killed();
       ASSIGN_OR_RETURN(end.failed_rank,
                        meeting.FirstToFail(
@@ -501,11 +514,13 @@ absl::Status ExternalRunner::FailureOf(int failed_rank) const {
                       static_cast<ExitCode>(command.exit_code()));
 }
 
-void ExternalRunner::NoteRestart() {
-  NoteFailure(absl::StrCat("the command of rank ", attempt_->rank(), " ",
-                           attempt_->command().FailureText(),
-                           "; all are started again, which is restart ",
-                           failures_, " of ", program_.max_restarts()));
+void ExternalRunner::NoteRestart(bool is_free) {
+  NoteFailure(absl::StrCat(
+      "the command of rank ", attempt_->rank(), " ",
+      attempt_->command().FailureText(),
+      is_free ? std::string(" before all ranks had met; all are started again")
+              : absl::StrCat("; all are started again, which is restart ",
+                             failures_, " of ", program_.max_restarts())));
 }
 
 void ExternalRunner::NoteView(const View& before) {
@@ -533,7 +548,7 @@ void ExternalRunner::Release() {
   SetDone(false);
   board_.Clear();
   attempt_.reset();
-  starts_ = failures_ = 0;
+  starts_ = failures_ = early_losses_ = 0;
   setup_ = CommandSetup();  // with its secrets
 }
 

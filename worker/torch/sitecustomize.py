@@ -4,13 +4,45 @@ If the program imports PyTorch, Ringmaster's back end takes the place of gloo, u
 PyTorch notices nothing, and whatever is missing here, the program gets the gloo that it asked for.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import socket
 import sys
 
 _WATCHED = "torch.distributed.distributed_c10d"
+
+
+def _tell_worker(packet):
+    """Of a meeting, which ranks go on after without those that are lost (worker/views/view.h)."""
+    name = os.environ.get("RINGMASTER_VIEWS")
+    if not name or os.environ.get("RINGMASTER_TORCH") == "restart":
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as worker:
+            worker.settimeout(1)
+            worker.connect("\0" + name)
+            worker.send(packet)
+            worker.recv(64)  # else its end would take the packet with it
+    except OSError:
+        pass  # a rank that is killed then costs a restart
+
+
+def _telling(module, init):
+    """init_process_group, with the worker told that ranks meet, so that one that is killed meanwhile costs no restart."""
+    @functools.wraps(init)
+    def init_process_group(backend=None, *arguments, **options):
+        if str(backend).lower() != "gloo":
+            return init(backend, *arguments, **options)
+        _tell_worker(b"meets")
+        init(backend, *arguments, **options)
+        # Ours tells it by itself.
+        if type(module._get_default_group()).__name__ != "ProcessGroupRingmaster":
+            _tell_worker(b"has_met")
+
+    return init_process_group
 
 
 def _load(module):
@@ -74,6 +106,7 @@ class _Loader(importlib.abc.Loader):
         self._loader.exec_module(module)
         if hasattr(module, "ProcessGroupGloo"):
             module.ProcessGroupGloo = _stand_in(module)
+            module.init_process_group = _telling(module, module.init_process_group)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

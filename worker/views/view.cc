@@ -21,6 +21,9 @@ struct PacketWriter {
   std::string operator()(const NoView& no_view) const {
     return absl::StrCat("no_view ", no_view.rank);
   }
+  std::string operator()(const Meets& meets) const {
+    return meets.is_under_way ? "meets" : "has_met";
+  }
   std::string operator()(const CanGoOn& can) const {
     return absl::StrCat("can_go_on ", can.rank, " ", can.world_size);
   }
@@ -63,6 +66,8 @@ absl::StatusOr<ViewMessage> ParseViewPacket(std::string_view packet) {
     return words[0] == kind && words.size() == count;
   };
   if (is("hello", 1)) return ViewHello();
+  if (is("meets", 1)) return Meets{true};
+  if (is("has_met", 1)) return Meets{false};
   View view;
   if (is("view", 4) && ParseCount(words[1], view.number) && view.number > 0 &&
       ParseRanks(words[2], view.ranks)) {

@@ -49,6 +49,13 @@ struct NoView {
   friend bool operator==(const NoView&, const NoView&) = default;
 };
 
+// Command to worker: it begins to meet the other ranks, and will say that it can
+// go on once all have; or it has met them in another way, and will not.
+struct Meets {
+  bool is_under_way = false;
+  friend bool operator==(const Meets&, const Meets&) = default;
+};
+
 // Command to worker: it is `rank` of `world_size`, has met all the others, and
 // can go on without any of them.
 struct CanGoOn {
@@ -64,7 +71,8 @@ struct LostRank {
   friend bool operator==(const LostRank&, const LostRank&) = default;
 };
 
-using ViewMessage = std::variant<ViewHello, View, NoView, CanGoOn, LostRank>;
+using ViewMessage =
+    std::variant<ViewHello, View, NoView, Meets, CanGoOn, LostRank>;
 
 // A packet is no larger.
 inline constexpr size_t kMaxViewPacket = 64 << 10;

@@ -47,9 +47,13 @@ void ViewServer::Look() {
 void ViewServer::Take(const std::string& packet) {
   const absl::StatusOr<ViewMessage> message = ParseViewPacket(packet);
   const auto* can = message.ok() ? std::get_if<CanGoOn>(&*message) : nullptr;
+  const auto* meets = message.ok() ? std::get_if<Meets>(&*message) : nullptr;
   const auto* lost = message.ok() ? std::get_if<LostRank>(&*message) : nullptr;
   if (can != nullptr && can->rank == rank_ && can->world_size == world_size_) {
     can_go_on_ = true;
+    is_meeting_ = false;
+  } else if (meets != nullptr) {
+    is_meeting_ = meets->is_under_way;
   } else if (lost != nullptr && lost->rank < world_size_) {
     // What broke in an older view may have broken because of the newer one.
     if (lost->view >= view_) lost_.insert(lost->rank);

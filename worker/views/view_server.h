@@ -36,6 +36,8 @@ class ViewServer {
 
   // The command has met all ranks, and follows views.
   [[nodiscard]] bool can_go_on() const { return can_go_on_; }
+  // It has begun to meet them, and has not said since that it has.
+  [[nodiscard]] bool is_meeting() const { return is_meeting_; }
   // The ranks that it has lost in the newest view, and that it waits for a view
   // without, or for Refuse.
   [[nodiscard]] const std::set<int>& lost() const { return lost_; }
@@ -60,6 +62,7 @@ class ViewServer {
   const int world_size_;
   const UniqueFd listener_;
   UniqueFd connection_;
+  bool is_meeting_ = false;
   bool can_go_on_ = false;
   int64_t view_ = 0;  // the newest
   std::set<int> lost_;

@@ -57,6 +57,7 @@ TEST(ViewPacketTest, EveryMessageComesBack) {
   const std::vector<ViewMessage> messages = {
       ViewHello(),      View{7, {0, 2, 4095}, "rank 1 was killed"},
       View{1, {3}, ""}, NoView{3},
+      Meets{true},      Meets{false},
       CanGoOn{1, 4},    LostRank{2, 6}};
   for (const ViewMessage& message : messages) {
     const auto parsed = ParseViewPacket(ToPacket(message));
@@ -92,6 +93,33 @@ TEST(ViewsTest, AWorkerHearsWhatItsCommandCanDoAndHasLost) {
   client->TellLost(3, 0);
   LookUntil(*server, [&] { return !server->lost().empty(); });
   EXPECT_THAT(server->lost(), ElementsAre(3));
+}
+
+TEST(ViewsTest, ACommandMeetsTheOthersUntilItHas) {
+  const auto server = ViewServer::Listen(1, 4).value();
+  // As sitecustomize.py does.
+  const auto say = [&](const std::string& packet) {
+    const UniqueFd socket = ConnectForPackets(server->name()).value();
+    EXPECT_TRUE(SendPacket(socket.get(), packet).ok());
+    LookUntil(*server,
+              [&] { return server->is_meeting() == (packet == "meets"); });
+    EXPECT_EQ(TakePacket(socket.get(), kMaxViewPacket).value(), "hello");
+  };
+  EXPECT_FALSE(server->is_meeting());
+  say("meets");
+  server->Look();
+  say("has_met");
+  server->Look();
+  say("meets");
+  server->Look();
+  auto client = ConnectTo(*server);
+  EXPECT_TRUE(server->is_meeting());
+  client->TellCanGoOn(1, 4);
+  LookUntil(*server, [&] { return server->can_go_on(); });
+  EXPECT_FALSE(server->is_meeting());
+  client.reset();
+  LookUntil(*server, [&] { return !server->can_go_on(); });
+  EXPECT_FALSE(server->is_meeting());
 }
 
 TEST(ViewsTest, ACommandHearsOfViews) {
