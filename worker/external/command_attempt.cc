@@ -43,9 +43,27 @@ void CommandAttempt::Wait(MonotonicTime deadline, const CancelToken& cancel,
   Look();
 }
 
+void CommandAttempt::Terminate(absl::Duration grace) {
+  is_asked_to_end_ = true;
+  command_->Terminate(grace);
+}
+
+void CommandAttempt::Stop(absl::Duration grace, const CancelToken& cancel) {
+  is_asked_to_end_ = true;
+  command_->Stop(grace, cancel);
+}
+
+bool CommandAttempt::goes_on() const {
+  if (is_asked_to_end_) return false;
+  // A failure ends the job in the next generation, as it would have in the last.
+  return lives() ? can_go_on() : could_go_on_;
+}
+
 void CommandAttempt::Look() {
+  command_->Look();
   if (views_ == nullptr) return;
   views_->Look();
+  could_go_on_ = could_go_on_ || views_->can_go_on();
   if (views_->lost().empty()) {
     lost_since_.reset();
   } else if (!lost_since_.has_value()) {

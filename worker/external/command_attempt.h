@@ -45,10 +45,8 @@ class CommandAttempt {
   // Takes what the command has said by now, as Wait does at its end.
   void Look();
   // As of RunningCommand.
-  void Terminate(absl::Duration grace) { command_->Terminate(grace); }
-  void Stop(absl::Duration grace, const CancelToken& cancel) {
-    command_->Stop(grace, cancel);
-  }
+  void Terminate(absl::Duration grace);
+  void Stop(absl::Duration grace, const CancelToken& cancel);
 
   // Of this rank's command; kNowhere if there is none (command_states.h).
   [[nodiscard]] int64_t state() const;
@@ -57,9 +55,14 @@ class CommandAttempt {
   [[nodiscard]] bool has_failed() const;
   // By a signal, and the others have not gone on without it.
   [[nodiscard]] bool was_killed() const;
+  // It lives, and was not asked to end.
   [[nodiscard]] bool can_go_on() const {
-    return views_ != nullptr && views_->can_go_on();
+    return lives() && !is_asked_to_end_ && views_ != nullptr &&
+           views_->can_go_on();
   }
+  // As far as this rank is concerned the attempt goes on in another generation:
+  // its command can, or is over and the others' can do without it.
+  [[nodiscard]] bool goes_on() const;
   // It will be able to, once all ranks have met.
   [[nodiscard]] bool is_meeting() const {
     return views_ != nullptr && views_->is_meeting();
@@ -83,6 +86,8 @@ class CommandAttempt {
   std::unique_ptr<ViewServer> views_;  // null: the system has none
   std::unique_ptr<RunningCommand> command_;
   View view_;
+  bool could_go_on_ = false;  // at some time
+  bool is_asked_to_end_ = false;
   std::optional<MonotonicTime> lost_since_;
 };
 

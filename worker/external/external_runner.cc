@@ -147,7 +147,6 @@ class ExternalRunner final : public JobRunner {
   // Only on the training thread.
   RankAssignment assignment_;
   v1::ExternalProgram program_;
-  int least_ranks_ = 1;  // for a start
   CommandSetup setup_;
   bool is_done_ = false;
   int blamed_rank_ = -1;  // the peer that this generation failed on
@@ -213,7 +212,6 @@ absl::StatusOr<PlanAgreement> ExternalRunner::TryPrepare(
                      ", but a command is one step"));
   }
   assignment_ = assignment;
-  least_ranks_ = spec.workers().min();
   ASSIGN_OR_RETURN(program_, DefaultProgram(spec.external()));
   absl::StatusOr<CommandSetup> setup = SetUpCommand(program_, ProcessFiles());
   if (!setup.ok()) return Annotate(setup.status(), who);
@@ -291,7 +289,8 @@ absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
   while (true) {
     ASSIGN_OR_RETURN(const bool goes_on, GoOn(meeting));
     // The generation was formed for commands that would go on with fewer.
-    if (!goes_on && assignment_.world_size < least_ranks_) return Wish::kDrain;
+    if (!goes_on && assignment_.world_size < assignment_.least_workers)
+      return Wish::kDrain;
     if (!goes_on) RETURN_IF_ERROR(StartAttempt(meeting));
     const absl::StatusOr<AttemptEnd> end = Follow(meeting);
     if (!end.ok()) {
@@ -316,7 +315,7 @@ absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
 }
 
 absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
-  enum { kStarts, kFailures, kEarly, kNumber, kLives, kCannot, kSize, kCount };
+  enum { kStarts, kFailures, kEarly, kNumber, kGoesOn, kCannot, kSize, kCount };
   const auto number = [&] {
     return attempt_ == nullptr ? int64_t{0} : attempt_->number() + 1;
   };
@@ -332,12 +331,14 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
   // The others have started theirs again without this rank.
   const bool is_old = number() < all[kNumber];
   if (is_old) StopAttempt(RunningCommand::kShortGrace);
-  const bool lives = attempt_ != nullptr && attempt_->lives();
-  all[kLives] = lives ? 1 : 0;
-  all[kCannot] = lives && !attempt_->can_go_on() ? 1 : 0;
+  if (attempt_ != nullptr) attempt_->Look();
+  const bool goes_on = attempt_ != nullptr && attempt_->goes_on();
+  all[kGoesOn] = goes_on ? 1 : 0;
+  const bool has_command = attempt_ != nullptr && attempt_->rank() >= 0;
+  all[kCannot] = has_command && !goes_on ? 1 : 0;
   all[kSize] = attempt_ == nullptr ? 0 : attempt_->world_size();
   RETURN_IF_ERROR(meeting.TakeMaxima(all));
-  if (all[kLives] == 0 || all[kCannot] != 0) {
+  if (all[kGoesOn] == 0 || all[kCannot] != 0) {
     StopAttempt(RunningCommand::kShortGrace);
     return false;
   }
@@ -360,8 +361,7 @@ absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
 
 void ExternalRunner::NoteAttempt() {
   if (attempt_ != nullptr) attempt_->Look();
-  can_go_on_ =
-      attempt_ != nullptr && attempt_->lives() && attempt_->can_go_on();
+  can_go_on_ = attempt_ != nullptr && attempt_->goes_on();
 }
 
 void ExternalRunner::StopAttempt(absl::Duration grace) {
@@ -526,7 +526,10 @@ void ExternalRunner::NoteRestart(bool is_free) {
 void ExternalRunner::NoteView(const View& before) {
   const View& view = attempt_->view();
   // One of them tells.
-  if (view.why.empty() || attempt_->rank() != view.ranks.front()) return;
+  if (view.why.empty() || view.ranks.empty() ||
+      attempt_->rank() != view.ranks.front()) {
+    return;
+  }
   NoteFailure(absl::StrCat(
       view.why, "; ", view.ranks.size(), " of ", attempt_->world_size(),
       " ranks go on",
@@ -548,6 +551,7 @@ void ExternalRunner::Release() {
   SetDone(false);
   board_.Clear();
   attempt_.reset();
+  can_go_on_ = false;
   starts_ = failures_ = early_losses_ = 0;
   setup_ = CommandSetup();  // with its secrets
 }

@@ -216,8 +216,10 @@ while True:
         {.is_allowed = true, .meeting_interval = absl::Milliseconds(5)});
   }
 
- private:
+ protected:
   std::array<int, kRanks> done_ = {};  // by Do
+
+ private:
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<JobRunner>> runners_;
 };
@@ -500,6 +502,52 @@ TEST_F(ExternalRunnerTest, CommandsThatCanGoOnOutliveTheirGeneration) {
   Do(1, kEnd);
   for (std::thread& worker : workers) worker.join();
   ExpectAll(outcomes, Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, ACommandThatIsAskedToEndIsNotCarriedOn) {
+  // All are to pause; the generation is halted before the last has ended.
+  v1::JobSpec spec = Follower();
+  std::atomic<int> halted = 0;
+  std::array<std::thread, kRanks> workers;
+  std::vector<RunOutcome> outcomes(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    workers[static_cast<size_t>(rank)] = std::thread([&, rank] {
+      EXPECT_TRUE(runner(rank).Prepare(spec, Assign(1, rank)).ok());
+      EXPECT_NE(runner(rank).Run().kind, Kind::kFinished);
+      ++halted;
+      while (halted < kRanks) std::this_thread::yield();
+      EXPECT_TRUE(runner(rank).Prepare(spec, Assign(2, rank)).ok());
+      EXPECT_FALSE(runner(rank).progress().can_go_on);
+      outcomes[static_cast<size_t>(rank)] = runner(rank).Run();
+    });
+  }
+  AwaitAll("began");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Do(rank, absl::StrCat("import signal\nsignal.signal(signal.SIGTERM, "
+                          "lambda *_: open('asked",
+                          rank, "', 'w').close())\nopen('ready", rank,
+                          "', 'w').close()"));
+  }
+  AwaitAll("ready");
+  runner(1).RequestDrain();
+  AwaitAll("asked");
+  for (int rank = 0; rank < kRanks; ++rank) runner(rank).Abort(1, "a halt");
+  while (halted < kRanks) std::this_thread::yield();
+  // They begin anew.
+  for (int rank = 0; rank < kRanks; ++rank)
+    std::filesystem::remove(absl::StrCat(directory_, "/do", rank, "-0"));
+  done_ = {};
+  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kEnd);
+  for (std::thread& worker : workers) worker.join();
+  ExpectAll(outcomes, Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, CommandsAreNotStartedBelowTheirLeastNumber) {
+  RankAssignment alone = Alone();
+  alone.least_workers = 2;
+  ASSERT_TRUE(runner(0).Prepare(Shell("touch ran"), alone).ok());
+  EXPECT_EQ(runner(0).Run().kind, Kind::kDrained);
+  EXPECT_FALSE(Has("ran"));
 }
 
 TEST_F(ExternalRunnerTest, RefusesWhatItMayNotOrCannotRun) {

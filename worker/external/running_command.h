@@ -30,6 +30,9 @@ class RunningCommand {
   // None, which is as one that has ended with 0.
   explicit RunningCommand(Clock& clock);
 
+  // Notes its end, if it has come, or kills it if it is due. What is left of its
+  // group is killed then.
+  void Look();
   // Waits for its end, or until `deadline`, a cancellation, `wake` (an eventfd,
   // which is reset) is rung, or `other` (a descriptor, or -1) is readable.
   void Wait(MonotonicTime deadline, const CancelToken& cancel, int wake,
@@ -60,9 +63,6 @@ class RunningCommand {
  private:
   class Output;
 
-  // Notes its end, if it has come, or kills it if it is due. What is left of its
-  // group is killed then.
-  void Look();
   // Waits for its end, or until `deadline` or one of these is readable. Returns
   // true if `other` is.
   bool Poll(MonotonicTime deadline, int cancel, int wake, int other);

@@ -73,6 +73,8 @@ struct RankAssignment {
   // The generation makes no step: once newcomers hold the state or, if there are
   // none, a checkpoint of it is written, all ranks pause.
   bool makes_no_step = false;
+  // With fewer members commands go on, but are not started.
+  int least_workers = 0;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
   // Frames between hosts carry this; the same on all ranks.

@@ -14,7 +14,22 @@ with open("/proc/self/maps", encoding="utf-8", errors="replace") as _maps:
         raise ImportError("ringmaster_torch was built for Debian's PyTorch %s, and this is PyTorch %s of %s" % (
             _built_for.TORCH, torch.__version__, torch.__path__[0]))
 
+from ringmaster_torch import _C  # noqa: E402
 from ringmaster_torch._C import OthersDecline, ProcessGroupRingmaster  # noqa: E402,F401
+
+_broadcast_coalesced = dist._broadcast_coalesced
+
+
+def _broadcast_with_stand_ins(*arguments, **options):
+    """DistributedDataParallel's parameters and buffers: any rank's are as good as those of one that is lost."""
+    _C.set_roots_have_stand_ins(True)
+    try:
+        return _broadcast_coalesced(*arguments, **options)
+    finally:
+        _C.set_roots_have_stand_ins(False)
+
+
+dist._broadcast_coalesced = _broadcast_with_stand_ins
 
 if not hasattr(dist.Backend, "RINGMASTER"):
     dist.Backend.register_backend("ringmaster", ProcessGroupRingmaster)

@@ -23,6 +23,9 @@ PYBIND11_MODULE(_C, module) {
   ringmaster::py::module_::import("torch._C._distributed_c10d");
   ringmaster::py::register_exception<ringmaster::OthersDecline>(
       module, "OthersDecline", PyExc_RuntimeError);
+  module.def("set_roots_have_stand_ins", [](bool have) {
+    ringmaster::ProcessGroupRingmaster::roots_have_stand_ins = have;
+  });
   // Meeting the other ranks takes until the last one has come, so the
   // interpreter's lock is not held meanwhile.
   ringmaster::GroupClass(module, "ProcessGroupRingmaster")

@@ -131,6 +131,12 @@ bool IsOfWholeJob(int rank, int size) {
   return rank == JobRank() && size == NumberFromEnvironment("WORLD_SIZE");
 }
 
+bool StandInsAreAllowed() {
+  static const bool are_allowed =
+      Variable("RINGMASTER_TORCH_STAND_INS") == "yes";
+  return are_allowed;
+}
+
 // Null: nobody gives any. It lives as long as the process; in a child that was
 // forked its thread does not.
 ViewClient* ViewsOfThisProcess() {
@@ -558,7 +564,7 @@ class ProcessGroupRingmaster::KeptTensors {
 
  private:
   // After so many commits nobody is taken to need the memory again.
-  static constexpr int64_t kMostCommits = 100;
+  static constexpr int64_t kMostCommits = 32;
 
   struct Spare {
     at::Tensor tensor;
@@ -611,14 +617,18 @@ class ProcessGroupRingmaster::Backward
   KeptTensors& kept_;
   Mutex mutex_;
   std::vector<c10::intrusive_ptr<QueuedWork>> works_ GUARDED_BY(mutex_);
-  // Of the callback at the end of the pass: a pass that fails drops it.
+  // Of the callback at the end of the pass: a pass that fails drops it. A pass
+  // inside another (checkpointing that is reentrant) has one of its own, since
+  // DistributedDataParallel may wait at its end.
   std::weak_ptr<void> end_ GUARDED_BY(mutex_);
+  const void* task_ GUARDED_BY(mutex_) = nullptr;  // the pass that has it
 };
 
 void ProcessGroupRingmaster::Backward::Add(
     const c10::intrusive_ptr<QueuedWork>& work,
     std::function<void()> operation) {
   MutexLock lock(mutex_);
+  const void* const task = torch::autograd::get_current_graph_task_exec_info();
   if (end_.expired()) CommitLocked();  // what a pass that failed has left
   work->SetCommit([weak = weak_from_this()] {
     if (const auto self = weak.lock(); self != nullptr) self->Commit();
@@ -626,9 +636,10 @@ void ProcessGroupRingmaster::Backward::Add(
   works_.push_back(work);
   queue_->Add(
       std::move(operation), [] {}, /*is_small=*/false);
-  if (!end_.expired()) return;
+  if (!end_.expired() && task == task_) return;
   const auto end = std::make_shared<int>();
   end_ = end;
+  task_ = task;
   // Before that of DistributedDataParallel, which waits for all of them.
   torch::autograd::Engine::get_default_engine().queue_callback(
       [self = shared_from_this(), end] { self->Commit(); });
@@ -656,6 +667,8 @@ void ProcessGroupRingmaster::Backward::CommitLocked() {
       /*is_small=*/false);
   for (const auto& work : *works) work->SetTicket(ticket);
 }
+
+thread_local bool ProcessGroupRingmaster::roots_have_stand_ins = false;
 
 ProcessGroupRingmaster::ProcessGroupRingmaster(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -690,8 +703,6 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
   group_->SetOutdatedCallback([queue = queue_, log = log_.get()] {
     queue->Add([log] { log->CatchUp(); }, [] {}, /*is_small=*/false);
   });
-  if (group_->follows_views() && IsOfWholeJob(rank, size))
-    ViewsOfThisProcess()->TellCanGoOn(rank, size);
   init();
 }
 
@@ -728,6 +739,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
     c10d::OpType op, const char* name, Effect effect,
     std::chrono::milliseconds timeout, Body body) {
   const uint64_t number = ++started_;
+  // The ranks meet once more, in the store, before the first one.
+  if (number == 1 && group_->follows_views() && IsOfWholeJob(rank_, size_))
+    ViewsOfThisProcess()->TellCanGoOn(rank_, size_);
   const bool is_small = BytesOfAll(effect.results) <= kMaxSmallBytes;
   const Call call = {
       .timeout = FromChrono(
@@ -741,10 +755,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
       std::make_shared<Tensors>(std::move(effect.overwritten));
   OperationLog::Operation operation = {
       .run = [this, body = std::move(body), name, number, call,
-              needs_all = effect.needs_all]() -> absl::Status {
+              needs_all = effect.needs_all,
+              needs_rank = effect.needs_rank]() -> absl::Status {
         running_ = name;
         running_number_ = number;
-        if (needs_all) RETURN_IF_ERROR(group_->CheckNobodyLost(name));
+        if (needs_all ||
+            (needs_rank >= 0 && group_->MemberIndex(needs_rank) < 0)) {
+          RETURN_IF_ERROR(group_->CheckNobodyLost(name));
+        }
         return Guarded([&] { return body(call); });
       },
       .keep =
@@ -927,9 +945,12 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   at::Tensor tensor = Single(tensors);
   const int root = CheckedRoot(options.rootRank, size_);
+  const bool has_stand_in = roots_have_stand_ins || StandInsAreAllowed();
   return Start(c10d::OpType::BROADCAST, "broadcast",
-               {.results = {tensor}, .overwritten = {tensor}}, options.timeout,
-               [this, tensor, root](const Call& call) mutable {
+               {.results = {tensor},
+                .overwritten = {tensor},
+                .needs_rank = has_stand_in ? -1 : root},
+               options.timeout, [this, tensor, root](const Call& call) mutable {
                  return BroadcastFrom(root, tensor, call);
                });
 }

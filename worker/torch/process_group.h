@@ -69,6 +69,10 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
 
   const std::string getBackendName() const override { return "ringmaster"; }
 
+  // Broadcasts that this thread starts have the lowest rank that is left in the
+  // place of a root that is lost: all ranks have the same to give.
+  static thread_local bool roots_have_stand_ins;
+
   WorkPtr broadcast(Tensors& tensors,
                     const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors,
@@ -123,6 +127,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
     Tensors results;           // its future holds them
     Tensors overwritten = {};  // that hold its input, or may
     bool needs_all = false;    // it has no result without a rank's part
+    int needs_rank = -1;       // or without this one's
   };
   class KeptTensors;
   class Backward;

@@ -69,9 +69,10 @@ absl::Status CheckAddress(const RankGroupOptions& options,
       "GLOO_SOCKET_IFNAME to the interface that others reach it over"));
 }
 
-absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
+// `address` is that of each member's listener.
+absl::StatusOr<std::shared_ptr<PointToPoint>> ConnectMessages(
     const Listener& listener, const GroupMembers& members,
-    const RankGroupOptions& options) {
+    std::string GroupMember::*address, const RankGroupOptions& options) {
   EstablishConfig config;
   config.job_id = members.id;
   config.generation = kFirstGeneration;
@@ -84,9 +85,8 @@ absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
   std::vector<PeerLink> connect_to;
   std::vector<PeerLink> accept_from;
   for (int peer = 0; peer < options.world_size; ++peer) {
-    const PeerLink link = {
-        peer, LinkRole::kMessages,
-        members.members[static_cast<size_t>(peer)].message_address};
+    const PeerLink link = {peer, LinkRole::kMessages,
+                           members.members[static_cast<size_t>(peer)].*address};
     if (peer < options.rank) connect_to.push_back(link);
     if (peer > options.rank) accept_from.push_back(link);
   }
@@ -98,9 +98,46 @@ absl::StatusOr<std::unique_ptr<PointToPoint>> ConnectMessages(
   links.push_back(nullptr);
   for (EstablishedLink& higher : established.accepted)
     links.push_back(std::move(higher.link));
-  return std::make_unique<PointToPoint>(options.rank, std::move(links),
+  return std::make_shared<PointToPoint>(options.rank, std::move(links),
                                         *options.clock);
 }
+
+// Ends waits for others once ranks of the job are lost: they do not come.
+class WatchedStore final : public GroupStore {
+ public:
+  WatchedStore(GroupStore& store, const ViewClient* views)
+      : store_(store), views_(views) {}
+
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    return store_.Set(key, value);
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& key,
+                                  absl::Duration limit) override {
+    if (views_ == nullptr) return store_.Get(key, limit);
+    while (true) {
+      absl::StatusOr<std::string> value =
+          store_.Get(key, std::min(limit, kViewCheck));
+      limit -= kViewCheck;
+      if (!absl::IsDeadlineExceeded(value.status()) ||
+          limit <= absl::ZeroDuration()) {
+        return value;
+      }
+      const std::vector<View> views = views_->Since(0);
+      if (!views.empty()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("no process group can be made once a rank is lost: ",
+                         views.front().why));
+      }
+    }
+  }
+
+ private:
+  static constexpr absl::Duration kViewCheck = absl::Seconds(1);
+
+  GroupStore& store_;
+  const ViewClient* const views_;
+};
 
 }  // namespace
 
@@ -110,9 +147,10 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
   // One of its own: a rank may still await collectives' connections when another
   // makes those for messages.
   ASSIGN_OR_RETURN(const Listener message_listener, ListenFor(options));
+  WatchedStore watched(store, options.views);
   ASSIGN_OR_RETURN(
       GroupMembers members,
-      MeetMembers(store, options.rank, options.world_size,
+      MeetMembers(watched, options.rank, options.world_size,
                   {options.host_key, listener.address().ToString(),
                    message_listener.address().ToString(),
                    options.views == nullptr ? -1 : options.job_rank},
@@ -121,10 +159,18 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
   auto group = std::unique_ptr<RankGroup>(
       new RankGroup(options, std::move(members), std::move(listener)));
   ASSIGN_OR_RETURN(std::shared_ptr<Communicator> communicator,
-                   group->ConnectMembers(kFirstGeneration, /*cancel=*/nullptr));
+                   group->ConnectMembers(/*cancel=*/nullptr));
   if (options.world_size <= kMaxRanksWithMessages) {
     ASSIGN_OR_RETURN(group->messages_,
-                     ConnectMessages(message_listener, group->all_, options));
+                     ConnectMessages(message_listener, group->all_,
+                                     &GroupMember::message_address, options));
+    // All have come so far, so nobody awaits connections of collectives there.
+    group->parts_ = group->messages_;
+    if (group->follows_views_) {
+      ASSIGN_OR_RETURN(group->parts_,
+                       ConnectMessages(group->listener_, group->all_,
+                                       &GroupMember::address, options));
+    }
   }
   {
     MutexLock lock(group->mutex_);
@@ -145,8 +191,7 @@ RankGroup::RankGroup(const RankGroupOptions& options, GroupMembers members,
       all_(std::move(members)),
       follows_views_(options.views != nullptr && AllFollowViews(all_)),
       clock_(*options.clock),
-      listener_(std::move(listener)),
-      generation_(kFirstGeneration) {
+      listener_(std::move(listener)) {
   MutexLock lock(mutex_);
   for (int rank = 0; rank < options_.world_size; ++rank)
     members_.push_back(rank);
@@ -156,14 +201,18 @@ RankGroup::RankGroup(const RankGroupOptions& options, GroupMembers members,
 RankGroup::~RankGroup() {
   subscription_.reset();
   // Those who hold a message may outlive the group.
-  if (messages_ != nullptr) messages_->Stop("the process group was destroyed");
+  for (const auto& messages : {messages_, parts_}) {
+    if (messages != nullptr) messages->Stop("the process group was destroyed");
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::ConnectMembers(
-    int64_t generation, const CancelToken* cancel) const {
+    const CancelToken* cancel) const {
   MeshConfig mesh;
   mesh.job_id = all_.id;
-  mesh.generation = generation;
+  // Members only get fewer: the same number of them are the same ones.
+  mesh.generation =
+      kFirstGeneration + world_size() - static_cast<int>(members_.size());
   mesh.rank = MemberIndex(options_.rank);
   mesh.topology = TopologyOf(all_, members_);
   for (size_t index = 0; index < members_.size(); ++index) {
@@ -222,7 +271,10 @@ absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
   const std::shared_ptr<Communicator> mesh = communicator();
   const absl::Status status = mesh->Run(request, clock_.Now() + timeout);
   if (status.ok()) return status;
-  has_failed_ = true;
+  {
+    MutexLock lock(mutex_);
+    is_mesh_current_ = false;
+  }
   if (!absl::IsUnavailable(status)) return status;
   return WithBlamedPeer(status, JobRankOfMember(mesh->progress().blamed_rank));
 }
@@ -253,8 +305,11 @@ bool RankGroup::is_outdated() const {
 }
 
 void RankGroup::SetOutdatedCallback(std::function<void()> on_outdated) {
-  MutexLock lock(mutex_);
-  on_outdated_ = std::move(on_outdated);
+  {
+    MutexLock lock(mutex_);
+    on_outdated_ = on_outdated;
+  }
+  if (is_outdated()) on_outdated();
 }
 
 void RankGroup::OnView() {
@@ -264,6 +319,8 @@ void RankGroup::OnView() {
     if (!IsOutdatedLocked()) return;
     if (connecting_ != nullptr) connecting_->Cancel("there is a newer view");
     communicator_->Abort("a rank is lost");
+    // What travels there needs all ranks, so nothing does any more.
+    if (parts_ != nullptr) parts_->Abort("a rank is lost");
     on_outdated = on_outdated_;
   }
   if (on_outdated) on_outdated();
@@ -276,7 +333,6 @@ bool RankGroup::TakeNextView() {
     std::erase_if(members_,
                   [&](int rank) { return !view.Has(JobRankOf(rank)); });
     if (members_.size() == before) continue;
-    generation_ = view.number;
     for (std::string* text : {&lost_text_, &untold_loss_})
       absl::StrAppend(text, text->empty() ? "" : ", ", view.why);
     return true;
@@ -286,10 +342,16 @@ bool RankGroup::TakeNextView() {
 
 absl::Status RankGroup::WaitForNextView(int lost_job_rank) {
   if (TakeNextView()) return absl::OkStatus();
-  if (lost_job_rank >= 0) options_.views->TellLost(lost_job_rank, last_view_);
-  awaits_view_without_ = lost_job_rank;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (JobRankOf(rank) == lost_job_rank) awaits_view_without_ = rank;
+  }
   const absl::Cleanup over = [this] { awaits_view_without_ = -1; };
+  int64_t told_view = -1;
   while (!TakeNextView()) {
+    // A view that was about others has made the worker forget it.
+    if (lost_job_rank >= 0 && told_view != last_view_)
+      options_.views->TellLost(lost_job_rank, last_view_);
+    told_view = last_view_;
     // Its worker decides how long it takes: the job may wait for other workers.
     const absl::Status came = options_.views->WaitForView(
         last_view_, lost_job_rank, clock_.Now() + kAbortCheck);
@@ -319,11 +381,13 @@ absl::Status RankGroup::JoinView(absl::Status failure) {
       MutexLock lock(mutex_);
       joined_view_ = last_view_;
       joined_members_ = members_;
+      is_mesh_current_ = false;
       connecting_ = cancel;
+      if (is_aborted_) return absl::AbortedError("the process group is gone");
       if (IsOutdatedLocked()) continue;
     }
     absl::StatusOr<std::shared_ptr<Communicator>> connected =
-        ConnectMembers(generation_, cancel.get());
+        ConnectMembers(cancel.get());
     MutexLock lock(mutex_);
     connecting_ = nullptr;
     if (is_aborted_) return absl::AbortedError("the process group is gone");
@@ -334,7 +398,7 @@ absl::Status RankGroup::JoinView(absl::Status failure) {
       return failure;
     }
     communicator_ = *std::move(connected);
-    has_failed_ = false;
+    is_mesh_current_ = true;
     if (IsOutdatedLocked()) continue;
     TellLoss();
     return absl::OkStatus();
@@ -344,34 +408,31 @@ absl::Status RankGroup::JoinView(absl::Status failure) {
 RankActivity RankGroup::activity(std::string_view collective,
                                  int64_t number) const {
   RankActivity activity;
-  std::shared_ptr<Communicator> mesh;
-  std::vector<int> members;
   {
     MutexLock lock(mutex_);
-    mesh = communicator_;
-    members = joined_members_;
+    const CollectiveProgress progress = communicator_->progress();
+    activity.done = progress.completed;
+    // After a failure it goes on to say whom it waited for.
+    if (progress.waiting_for_rank >= 0 && is_mesh_current_) {
+      activity.awaited_rank =
+          joined_members_[static_cast<size_t>(progress.waiting_for_rank)];
+      activity.operation =
+          absl::StrCat(absl::string_view(collective.data(), collective.size()),
+                       ", collective ", number, " of its process group");
+    }
   }
-  const CollectiveProgress progress = mesh->progress();
-  activity.done = progress.completed;
   if (const int lost = awaits_view_without_; lost >= 0) {
     activity.awaited_rank = lost;
     activity.operation =
         "a view without it: connections with it have broken, and the worker of "
         "this rank has not said how to go on";
-    return activity;
   }
-  // After a failure it goes on to say whom it waited for.
-  if (progress.waiting_for_rank >= 0 && !has_failed_) {
-    activity.awaited_rank =
-        members[static_cast<size_t>(progress.waiting_for_rank)];
-    activity.operation =
-        absl::StrCat(absl::string_view(collective.data(), collective.size()),
-                     ", collective ", number, " of its process group");
-  }
-  if (messages_ == nullptr) return activity;
-  const PointToPoint::Awaited awaited = messages_->awaited();
-  activity.done += awaited.over;
-  if (activity.awaited_rank < 0 && awaited.rank != PointToPoint::kAnyRank) {
+  for (const auto& messages : {messages_, parts_}) {
+    if (messages == nullptr) continue;
+    const PointToPoint::Awaited awaited = messages->awaited();
+    activity.done += awaited.over;
+    if (activity.awaited_rank >= 0 || awaited.rank == PointToPoint::kAnyRank)
+      continue;
     activity.awaited_rank = awaited.rank;
     activity.operation = awaited.key.kind == MessageKey::Kind::kCollective
                              ? std::string(collective)
@@ -399,14 +460,13 @@ absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
   for (size_t peer = 0; peer < from.size(); ++peer) {
     if (peer == own || !from[peer].has_value()) continue;
     transfers.push_back(
-        messages_->Receive(static_cast<int>(peer), key, *from[peer]));
+        parts_->Receive(static_cast<int>(peer), key, *from[peer]));
   }
   // Each begins with the next rank, so that not all send to the first at once.
   for (size_t distance = 1; distance < to.size(); ++distance) {
     const size_t peer = (own + distance) % to.size();
     if (!to[peer].has_value()) continue;
-    transfers.push_back(
-        messages_->Send(static_cast<int>(peer), key, *to[peer]));
+    transfers.push_back(parts_->Send(static_cast<int>(peer), key, *to[peer]));
   }
   absl::Status status;
   if (to[own].has_value() && from[own].has_value()) {
@@ -421,7 +481,7 @@ absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
   // All of them, since none may touch a buffer afterwards.
   for (const auto& transfer : transfers) {
     status.Update(
-        messages_->Wait(*transfer, status.ok() ? deadline : clock_.Now()));
+        parts_->Wait(*transfer, status.ok() ? deadline : clock_.Now()));
   }
   return OfJob(status);
 }
@@ -432,10 +492,10 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
   std::array<std::byte, 1> word = {};
   if (rank() != 0) {
-    RETURN_IF_ERROR(OfJob(messages_->Wait(*messages_->Send(0, key, word),
-                                          clock_.Now() + timeout)));
-    const absl::Status status = messages_->Wait(
-        *messages_->Receive(0, key, word), clock_.Now() + 2 * timeout);
+    RETURN_IF_ERROR(OfJob(
+        parts_->Wait(*parts_->Send(0, key, word), clock_.Now() + timeout)));
+    const absl::Status status = parts_->Wait(*parts_->Receive(0, key, word),
+                                             clock_.Now() + 2 * timeout);
     if (!status.ok() || word[0] == std::byte{0}) return OfJob(status);
     return absl::DeadlineExceededError(
         "rank 0 misses other ranks in monitored_barrier: see its error");
@@ -444,7 +504,7 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
   std::vector<std::string> missing;
   for (int peer = 1; peer < world_size(); ++peer) {
     const absl::Status status =
-        messages_->Wait(*messages_->Receive(peer, key, word), deadline);
+        parts_->Wait(*parts_->Receive(peer, key, word), deadline);
     if (status.ok()) continue;
     if (!absl::IsDeadlineExceeded(status)) return OfJob(status);
     missing.push_back(absl::StrCat(peer));
@@ -453,9 +513,9 @@ absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
   word[0] = missing.empty() ? std::byte{0} : std::byte{1};
   std::vector<std::shared_ptr<Transfer>> words;
   for (int peer = 1; peer < world_size(); ++peer)
-    words.push_back(messages_->Send(peer, key, word));
+    words.push_back(parts_->Send(peer, key, word));
   for (const auto& sent : words) {
-    (void)messages_->Wait(*sent, std::max(deadline, clock_.Now()));
+    (void)parts_->Wait(*sent, std::max(deadline, clock_.Now()));
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::DeadlineExceededError(
@@ -470,7 +530,9 @@ void RankGroup::Abort(std::string_view why) {
     if (connecting_ != nullptr) connecting_->Cancel(why);
     communicator_->Abort(why);
   }
-  if (messages_ != nullptr) messages_->Abort(why);
+  for (const auto& messages : {messages_, parts_}) {
+    if (messages != nullptr) messages->Abort(why);
+  }
 }
 
 }  // namespace ringmaster

@@ -143,7 +143,7 @@ class RankGroup {
             Listener listener);
 
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectMembers(
-      int64_t generation, const CancelToken* cancel) const;
+      const CancelToken* cancel) const;
   [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
   // As views have a rank, and as the group's members have it; -1: of -1.
   [[nodiscard]] int JobRankOf(int rank) const;
@@ -166,12 +166,14 @@ class RankGroup {
   // Of collectives; members of later views come there.
   const Listener listener_;
   std::shared_ptr<PointToPoint> messages_;  // null: the group is too large
+  // Of Exchange: messages_, or another one, which a loss ends, where messages go
+  // on among those that are left.
+  std::shared_ptr<PointToPoint> parts_;
   uint32_t exchanges_ = 0;
 
   // Of the operations' thread.
   std::vector<int> members_;
   int64_t last_view_ = 0;    // that was looked at
-  int64_t generation_;       // of the communicator: the view that it began in
   std::string lost_text_;    // what became of those who are not members
   std::string untold_loss_;  // the last part of it
 
@@ -182,7 +184,8 @@ class RankGroup {
   int64_t joined_view_ GUARDED_BY(mutex_) = 0;  // last_view_ when it connected
   bool is_aborted_ GUARDED_BY(mutex_) = false;
   std::function<void()> on_outdated_ GUARDED_BY(mutex_);
-  std::atomic<bool> has_failed_{false};  // a collective
+  // communicator_ is of joined_members_, and none of its collectives has failed.
+  bool is_mesh_current_ GUARDED_BY(mutex_) = true;
   std::atomic<int> awaits_view_without_{-1};
   ViewClient::Subscription subscription_;
 };

@@ -54,6 +54,10 @@ void ViewClient::TellCanGoOn(int rank, int world_size) {
 }
 
 void ViewClient::TellLost(int rank, int64_t view) {
+  {
+    MutexLock lock(mutex_);
+    refused_.erase(rank);
+  }
   Tell(LostRank{rank, view});
 }
 

@@ -259,6 +259,7 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   }
   assignment.set_frame_integrity(action.integrity);
   assignment.set_makes_no_step(action.makes_no_step);
+  assignment.set_least_workers(action.least_workers);
   assignment.set_formed_by(action.formed_by);
   if (action.costs.has_value())
     *assignment.mutable_costs() = ToProto(*action.costs);

@@ -26,8 +26,8 @@ for step in range(int(sys.argv[1])):
     works = [dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, async_op=True) for parameter in left.parameters()]
     for work in works:
         work.wait()
-    state = torch.get_rng_state()
-    dist.broadcast(state, src=0)
+    largest = loss.detach().clone()
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     optimizer.step()
     print("step", step, flush=True)
 print("parameters", [float(parameter.double().sum()) for parameter in optimizer.param_groups[0]["params"]], flush=True)

@@ -252,6 +252,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   assignment.secret = message.secret();
   assignment.resume_step = message.resume_step();
   assignment.makes_no_step = message.makes_no_step();
+  assignment.least_workers = message.least_workers();
   RETURN_IF_ERROR(TakeStateCopy(message, assignment));
   if (message.has_connect_timeout()) {
     assignment.connect_timeout = FromProto(message.connect_timeout());

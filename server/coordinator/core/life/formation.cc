@@ -532,6 +532,9 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.integrity = job.integrity;
   assignment.placements = job.placements;
   assignment.makes_no_step = job.closing != Closing::kNone;
+  assignment.least_workers = job.trains_with > 0
+                                 ? std::min(job.trains_with, job.min_workers)
+                                 : job.min_workers;
   assignment.formed_by = turn.state.incarnation;
   turn.Do(std::move(assignment));
 }

@@ -66,6 +66,8 @@ struct SendAssignment {
   // The members make no step: they copy the state to the newcomers or, if there
   // are none, write a checkpoint, and pause.
   bool makes_no_step = false;
+  // With fewer workers commands go on, but are not started.
+  int least_workers = 0;
   // This coordinator's incarnation.
   uint64_t formed_by = 0;
 };
