@@ -546,7 +546,12 @@ class ProcessGroupRingmaster::KeptTensors {
   // Makes `copy` one of `tensor`; defined, it has been one before.
   void Copy(const at::Tensor& tensor, at::Tensor& copy) {
     if (!copy.defined()) copy = LikeOf(tensor);
-    copy.copy_(tensor);
+    if (!IsReused(tensor)) {
+      copy.copy_(tensor);
+    } else {
+      // It goes past the caches, unlike PyTorch's.
+      std::memcpy(copy.data_ptr(), tensor.data_ptr(), tensor.nbytes());
+    }
   }
 
   // Ends the use of a copy.
