@@ -147,7 +147,8 @@ for name, call in {
         "all_to_all": lambda: dist.all_to_all_single(torch.empty(3), torch.ones(3)),
         "monitored_barrier": dist.monitored_barrier,
         "broadcast": lambda: dist.broadcast_object_list([rank], src=2),
-        "new_group": dist.new_group}.items():
+        "new_group": dist.new_group,
+        "new_group of two": lambda: dist.new_group([0, 1])}.items():
     try:
         call()
         print("no error of", name)
@@ -163,7 +164,7 @@ assert one.tolist() == [4, 4, 4], one
 print("end")
 """)
         self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
-        self.assertEqual(run.stdout.count("ringmaster: no process group can be made once a rank is lost: rank 2 was killed by"), 2, run.stdout)
+        self.assertEqual(run.stdout.count("ringmaster: no process group can be made once a rank is lost: rank 2 was killed by"), 4, run.stdout)
         for name in ("all_gather", "gather", "all_to_all", "monitored_barrier", "broadcast"):
             for rank in (0, 1):
                 self.assertRegex(run.stdout, rf"\[{rank}\] ringmaster: {name} needs the part of ranks that are lost: rank 2 at 127.0.0.1:\d+ "
@@ -171,7 +172,7 @@ print("end")
         self.assertEqual(run.stdout.count("] end"), 2)
 
     def test_stand_ins_that_a_script_allows_and_passes_inside_of_passes(self):
-        run = self.run_here(BEGIN + """
+        script = BEGIN + """
 from torch.utils.checkpoint import checkpoint
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -185,19 +186,30 @@ class Model(nn.Module):
         for layer in self.layers:
             batch = checkpoint(layer, batch)
         return batch
-model = DistributedDataParallel(Model(), bucket_cap_mb=0.001)
-for step in range(20):
-    if (rank, step) == (0, 10):
-        die()
-    batch = torch.randn(4, 30, generator=torch.Generator().manual_seed(step), requires_grad=True)
+def run(model, step, of_rank):
+    batch = torch.randn(4, 30, generator=torch.Generator().manual_seed(10 * step + of_rank), requires_grad=True)
     model(batch).square().sum().backward()
-state = torch.get_rng_state()
+alone = Model()
+model = DistributedDataParallel(Model(), bucket_cap_mb=0.001)
+model.module.load_state_dict(alone.state_dict())
+# Before its buckets are ordered anew by what rank 0 says, in the second pass, or later.
+last = 1 if os.environ.get("EARLY") else 10
+for step in range(20):
+    if (rank, step) == (0, last):
+        die()
+    model.zero_grad()
+    run(model, step, rank)
+for of_rank in (1, 2):
+    run(alone, 19, of_rank)
+for ours, expected in zip(model.parameters(), alone.parameters()):
+    assert torch.allclose(ours.grad, expected.grad / 2, rtol=1e-4, atol=1e-5), (ours.grad - expected.grad / 2).abs().max()
+state = torch.tensor([rank])
 dist.broadcast(state, src=0)
-print("end", float(model.module.layers[0].weight.grad.sum()))
-""", "--env=RINGMASTER_TORCH_STAND_INS=yes")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        ends = [line.split("] ")[1] for line in run.stdout.splitlines()]
-        self.assertEqual((len(ends), len(set(ends))), (2, 1), run.stdout)
+print("end", int(state))
+"""
+        for flags in ([], ["--env=EARLY=yes"]):
+            run = self.run_here(script, "--env=RINGMASTER_TORCH_STAND_INS=yes", *flags)
+            self.assertEqual((run.returncode, sorted(run.stdout.splitlines())), (0, ["[1] end 1", "[2] end 1"]), run.stderr)
 
     def test_a_worker_that_is_killed_takes_only_its_own_rank_with_it(self):
         run = subprocess.Popen(self.command(PYTHON, str(SCRIPTS / "cnn.py"), "1500"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -318,13 +330,17 @@ print("end", count)
 
     def test_a_rank_that_is_killed_before_all_have_met_costs_no_restart(self):
         script = """
-import os, signal, sys, threading
+import os, signal, sys, time
 count, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
 import torch.distributed
-if rank == 1 and count < int(sys.argv[1]):
-    # While the other waits for it.
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
-    torch.distributed.distributed_c10d.rendezvous = lambda *_, **__: signal.pause()
+meet = torch.distributed.distributed_c10d.rendezvous
+def meet_and_die(*arguments, **options):
+    store = next(meet(*arguments, **options))
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
+# Rank 0 takes the store with it, which the other sees before it is told.
+if rank == count % 2 and count < int(sys.argv[1]):
+    torch.distributed.distributed_c10d.rendezvous = meet_and_die
 torch.distributed.init_process_group("gloo")
 torch.distributed.barrier()
 print("end", count)

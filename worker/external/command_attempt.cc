@@ -53,10 +53,10 @@ void CommandAttempt::Stop(absl::Duration grace, const CancelToken& cancel) {
   command_->Stop(grace, cancel);
 }
 
-bool CommandAttempt::goes_on() const {
-  if (is_asked_to_end_) return false;
-  // A failure ends the job in the next generation, as it would have in the last.
-  return lives() ? can_go_on() : could_go_on_;
+bool CommandAttempt::is_over() const {
+  const bool has_ended =
+      state() == command_state::kEnded || state() == command_state::kFailed;
+  return has_ended && could_go_on_ && !is_asked_to_end_;
 }
 
 void CommandAttempt::Look() {

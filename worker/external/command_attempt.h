@@ -60,9 +60,9 @@ class CommandAttempt {
     return lives() && !is_asked_to_end_ && views_ != nullptr &&
            views_->can_go_on();
   }
-  // As far as this rank is concerned the attempt goes on in another generation:
-  // its command can, or is over and the others' can do without it.
-  [[nodiscard]] bool goes_on() const;
+  // It has ended by itself after it was able to: the others' can go on, and if
+  // they have ended, too, the attempt is over.
+  [[nodiscard]] bool is_over() const;
   // It will be able to, once all ranks have met.
   [[nodiscard]] bool is_meeting() const {
     return views_ != nullptr && views_->is_meeting();

@@ -315,7 +315,18 @@ absl::StatusOr<Wish> ExternalRunner::RunAttempts(RankMeeting& meeting) {
 }
 
 absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
-  enum { kStarts, kFailures, kEarly, kNumber, kGoesOn, kCannot, kSize, kCount };
+  enum {
+    kStarts,
+    kFailures,
+    kEarly,
+    kNumber,
+    kGoesOn,
+    kIsOver,
+    kWasKilled,
+    kCannot,
+    kSize,
+    kCount
+  };
   const auto number = [&] {
     return attempt_ == nullptr ? int64_t{0} : attempt_->number() + 1;
   };
@@ -332,13 +343,20 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
   const bool is_old = number() < all[kNumber];
   if (is_old) StopAttempt(RunningCommand::kShortGrace);
   if (attempt_ != nullptr) attempt_->Look();
-  const bool goes_on = attempt_ != nullptr && attempt_->goes_on();
-  all[kGoesOn] = goes_on ? 1 : 0;
   const bool has_command = attempt_ != nullptr && attempt_->rank() >= 0;
-  all[kCannot] = has_command && !goes_on ? 1 : 0;
+  const bool goes_on = has_command && attempt_->can_go_on();
+  const bool is_over = has_command && attempt_->is_over();
+  // One that was killed is lost, as if its worker were.
+  const bool is_lost =
+      has_command && attempt_->state() > command_state::kKilled;
+  all[kGoesOn] = goes_on ? 1 : 0;
+  all[kIsOver] = is_over ? 1 : 0;
+  all[kWasKilled] = has_command && attempt_->was_killed() ? 1 : 0;
+  all[kCannot] = has_command && !goes_on && !is_over && !is_lost ? 1 : 0;
   all[kSize] = attempt_ == nullptr ? 0 : attempt_->world_size();
   RETURN_IF_ERROR(meeting.TakeMaxima(all));
-  if (all[kGoesOn] == 0 || all[kCannot] != 0) {
+  const bool are_over = all[kIsOver] != 0 && all[kWasKilled] == 0;
+  if (all[kCannot] != 0 || (all[kGoesOn] == 0 && !are_over)) {
     StopAttempt(RunningCommand::kShortGrace);
     return false;
   }
@@ -361,7 +379,8 @@ absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
 
 void ExternalRunner::NoteAttempt() {
   if (attempt_ != nullptr) attempt_->Look();
-  can_go_on_ = attempt_ != nullptr && attempt_->goes_on();
+  can_go_on_ =
+      attempt_ != nullptr && (attempt_->can_go_on() || attempt_->is_over());
 }
 
 void ExternalRunner::StopAttempt(absl::Duration grace) {
@@ -468,6 +487,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     // A wish comes first: what fails because others have stopped is no failure. All
     // go on meeting until the last command has ended, so that each has its grace.
     if (end.wish != Wish::kNone) {
+      is_asking_again = false;
       attempt.Terminate(stop_grace());
       if (all[kLives] == 0) return end;
       continue;
@@ -483,12 +503,16 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     // and waited here.
     if (all[kWasKilled] != 0 && !std::exchange(is_asking_again, true)) continue;
     if (is_failing) {
-      end.is_early_loss = all[kHasFailed] == 0 && all[kIsMeeting] != 0;
       const bool is_own = attempt.has_failed() || attempt.was_killed();
       ASSIGN_OR_RETURN(end.failed_rank,
                        meeting.FirstToFail(
                            is_own ? std::optional(attempt.command().since_end())
                                   : std::nullopt));
+      // The others may have failed because it was.
+      std::array<int64_t, 1> was_killed = {
+          end.failed_rank == assignment_.rank && attempt.was_killed() ? 1 : 0};
+      RETURN_IF_ERROR(meeting.TakeMaxima(was_killed));
+      end.is_early_loss = was_killed[0] != 0 && all[kIsMeeting] != 0;
       attempt.Stop(std::min(stop_grace(), RunningCommand::kShortGrace),
                    *cancel);
       return end;

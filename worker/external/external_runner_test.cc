@@ -542,6 +542,34 @@ TEST_F(ExternalRunnerTest, ACommandThatIsAskedToEndIsNotCarriedOn) {
   ExpectAll(outcomes, Kind::kFinished, 1);
 }
 
+TEST_F(ExternalRunnerTest, CommandsThatAreAllGoneHaveNotSucceeded) {
+  v1::JobSpec spec = Follower();
+  std::thread worker0([&] {
+    EXPECT_TRUE(runner(0).Prepare(spec, Assign(1, 0)).ok());
+    EXPECT_NE(runner(0).Run().kind, Kind::kFinished);
+    EXPECT_FALSE(runner(0).progress().can_go_on);
+    RankAssignment alone = Alone();
+    alone.generation = 2;
+    alone.least_workers = kRanks;
+    EXPECT_TRUE(runner(0).Prepare(spec, alone).ok());
+    EXPECT_EQ(runner(0).Run().kind, Kind::kDrained);
+  });
+  std::vector<std::thread> others;
+  for (const int rank : {1, 2}) {
+    others.emplace_back([&, rank] {
+      EXPECT_TRUE(runner(rank).Prepare(spec, Assign(1, rank)).ok());
+      EXPECT_NE(runner(rank).Run().kind, Kind::kFinished);
+    });
+  }
+  AwaitAll("began");
+  Do(0, kDie);
+  AwaitPacket(1, 0);
+  AwaitPacket(2, 0);
+  for (int rank = 0; rank < kRanks; ++rank) runner(rank).Abort(1, "a halt");
+  worker0.join();
+  for (std::thread& other : others) other.join();
+}
+
 TEST_F(ExternalRunnerTest, CommandsAreNotStartedBelowTheirLeastNumber) {
   RankAssignment alone = Alone();
   alone.least_workers = 2;

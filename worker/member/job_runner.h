@@ -136,7 +136,8 @@ struct TrainProgress {
   // The shards of the job's parameters that the worker holds; after Prepare, as
   // of the resume step, whether Prepare failed or not.
   std::vector<HeldShard> held_shards = {};
-  // A command runs, and goes on with those of however many members are left.
+  // A command goes on with those of however many members are left, or has ended
+  // as they may.
   bool can_go_on = false;
   v1::TrainingFigures figures = NoFigures();
   // This rank's figures since its generation began, added up.

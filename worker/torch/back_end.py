@@ -1,5 +1,7 @@
 """The back end itself; fails with ImportError where this PyTorch is not the one that it was built for."""
 
+import functools
+
 import torch
 import torch.distributed as dist
 
@@ -17,19 +19,24 @@ with open("/proc/self/maps", encoding="utf-8", errors="replace") as _maps:
 from ringmaster_torch import _C  # noqa: E402
 from ringmaster_torch._C import OthersDecline, ProcessGroupRingmaster  # noqa: E402,F401
 
-_broadcast_coalesced = dist._broadcast_coalesced
 
 
-def _broadcast_with_stand_ins(*arguments, **options):
-    """DistributedDataParallel's parameters and buffers: any rank's are as good as those of one that is lost."""
-    _C.set_roots_have_stand_ins(True)
-    try:
-        return _broadcast_coalesced(*arguments, **options)
-    finally:
-        _C.set_roots_have_stand_ins(False)
+def _with_stand_ins(call):
+    @functools.wraps(call)
+    def wrapped(*arguments, **options):
+        _C.set_roots_have_stand_ins(True)
+        try:
+            return call(*arguments, **options)
+        finally:
+            _C.set_roots_have_stand_ins(False)
+
+    return wrapped
 
 
-dist._broadcast_coalesced = _broadcast_with_stand_ins
+# DistributedDataParallel's broadcasts, of parameters and buffers and of the order of gradients: any rank's are as good as those of one
+# that is lost.
+dist._broadcast_coalesced = _with_stand_ins(dist._broadcast_coalesced)
+dist.Reducer._rebuild_buckets = _with_stand_ins(dist.Reducer._rebuild_buckets)
 
 if not hasattr(dist.Backend, "RINGMASTER"):
     dist.Backend.register_backend("ringmaster", ProcessGroupRingmaster)

@@ -20,6 +20,9 @@ class GroupStore {
   [[nodiscard]] virtual absl::Status Set(const std::string& key,
                                          const std::string& value) = 0;
 
+  // Returns true if somebody has set `key`. UNAVAILABLE: the store is gone.
+  [[nodiscard]] virtual absl::StatusOr<bool> Has(const std::string& key) = 0;
+
   // Waits until somebody has set `key`.
   //   DEADLINE_EXCEEDED  nobody has within `limit`
   //   UNAVAILABLE        the store is gone

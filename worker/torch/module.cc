@@ -33,5 +33,7 @@ PYBIND11_MODULE(_C, module) {
                                 int, std::chrono::milliseconds>(),
            ringmaster::py::arg("store"), ringmaster::py::arg("rank"),
            ringmaster::py::arg("size"), ringmaster::py::arg("timeout"),
-           ringmaster::py::call_guard<ringmaster::py::gil_scoped_release>());
+           ringmaster::py::call_guard<ringmaster::py::gil_scoped_release>())
+      .def("tell_met", &ringmaster::ProcessGroupRingmaster::TellMet)
+      .def("loss_text", &ringmaster::ProcessGroupRingmaster::LossText);
 }

@@ -65,6 +65,12 @@ class TorchStore final : public GroupStore {
     return Try([&] { store_.set(key, {value.begin(), value.end()}); });
   }
 
+  absl::StatusOr<bool> Has(const std::string& key) override {
+    bool has = false;
+    RETURN_IF_ERROR(Try([&] { has = store_.check({key}); }));
+    return has;
+  }
+
   absl::StatusOr<std::string> Get(const std::string& key,
                                   absl::Duration limit) override {
     const absl::Status came =
@@ -549,7 +555,7 @@ class ProcessGroupRingmaster::KeptTensors {
     if (!IsReused(tensor)) {
       copy.copy_(tensor);
     } else {
-      // It goes past the caches, unlike PyTorch's.
+      // Large ones go past the caches, unlike with PyTorch's.
       std::memcpy(copy.data_ptr(), tensor.data_ptr(), tensor.nbytes());
     }
   }
@@ -734,6 +740,18 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
   log_.reset();
 }
 
+void ProcessGroupRingmaster::TellMet() {
+  // The worker's command is one of the whole job.
+  if (!IsOfWholeJob(rank_, size_) || has_told_.exchange(true)) return;
+  ViewClient* const views = ViewsOfThisProcess();
+  if (views == nullptr) return;
+  if (group_->follows_views()) {
+    views->TellCanGoOn(rank_, size_);
+  } else {
+    views->TellHasMet();
+  }
+}
+
 std::shared_ptr<PointToPoint> ProcessGroupRingmaster::Messages() const {
   absl::StatusOr<std::shared_ptr<PointToPoint>> messages = group_->Messages();
   if (!messages.ok()) throw ErrorOf(messages.status());
@@ -744,9 +762,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
     c10d::OpType op, const char* name, Effect effect,
     std::chrono::milliseconds timeout, Body body) {
   const uint64_t number = ++started_;
-  // The ranks meet once more, in the store, before the first one.
-  if (number == 1 && group_->follows_views() && IsOfWholeJob(rank_, size_))
-    ViewsOfThisProcess()->TellCanGoOn(rank_, size_);
+  TellMet();
   const bool is_small = BytesOfAll(effect.results) <= kMaxSmallBytes;
   const Call call = {
       .timeout = FromChrono(

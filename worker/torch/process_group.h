@@ -69,6 +69,12 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
 
   const std::string getBackendName() const override { return "ringmaster"; }
 
+  // Tells the worker, once, that the ranks have met, and whether they can go on
+  // without each other. Idempotent; called by the first operation at the latest.
+  void TellMet();
+  // RankGroup::LossText.
+  std::string LossText() const { return group_->LossText(); }
+
   // Broadcasts that this thread starts have the lowest rank that is left in the
   // place of a root that is lost: all ranks have the same to give.
   static thread_local bool roots_have_stand_ins;
@@ -170,6 +176,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   const std::chrono::milliseconds timeout_;
   const std::optional<DType> wire_;  // of large float sums
   uint64_t started_ = 0;
+  std::atomic<bool> has_told_{false};
   std::unique_ptr<RankGroup> group_;
   std::atomic<const char*> running_{""};  // the operation's name, a literal
   std::atomic<uint64_t> running_number_{0};

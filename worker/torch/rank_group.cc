@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/plan/topology.h"
 #include "common/status/status_macros.h"
 #include "common/transport/blamed_peer.h"
@@ -105,38 +106,48 @@ absl::StatusOr<std::shared_ptr<PointToPoint>> ConnectMessages(
 // Ends waits for others once ranks of the job are lost: they do not come.
 class WatchedStore final : public GroupStore {
  public:
-  WatchedStore(GroupStore& store, const ViewClient* views)
-      : store_(store), views_(views) {}
+  WatchedStore(GroupStore& store, const ViewClient* views, Clock& clock)
+      : store_(store), views_(views), clock_(clock) {}
 
   absl::Status Set(const std::string& key, const std::string& value) override {
+    RETURN_IF_ERROR(CheckNobodyLost());
     return store_.Set(key, value);
   }
 
+  absl::StatusOr<bool> Has(const std::string& key) override {
+    return store_.Has(key);
+  }
+
+  // Does not wait in the store, which may not take a wait back.
   absl::StatusOr<std::string> Get(const std::string& key,
                                   absl::Duration limit) override {
     if (views_ == nullptr) return store_.Get(key, limit);
-    while (true) {
-      absl::StatusOr<std::string> value =
-          store_.Get(key, std::min(limit, kViewCheck));
-      limit -= kViewCheck;
-      if (!absl::IsDeadlineExceeded(value.status()) ||
-          limit <= absl::ZeroDuration()) {
-        return value;
-      }
-      const std::vector<View> views = views_->Since(0);
-      if (!views.empty()) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("no process group can be made once a rank is lost: ",
-                         views.front().why));
-      }
+    const MonotonicTime deadline = clock_.Now() + limit;
+    for (absl::Duration pause = absl::Milliseconds(1);; pause *= 2) {
+      ASSIGN_OR_RETURN(const bool has, store_.Has(key));
+      if (has) return store_.Get(key, limit);
+      RETURN_IF_ERROR(CheckNobodyLost());
+      if (clock_.Now() >= deadline)
+        return absl::DeadlineExceededError("nobody has set it");
+      absl::SleepFor(std::min(pause, kMostPause));
     }
   }
 
  private:
-  static constexpr absl::Duration kViewCheck = absl::Seconds(1);
+  [[nodiscard]] absl::Status CheckNobodyLost() const {
+    if (views_ == nullptr) return absl::OkStatus();
+    const std::vector<View> views = views_->Since(0);
+    if (views.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("no process group can be made once a rank is lost: ",
+                     views.front().why));
+  }
+
+  static constexpr absl::Duration kMostPause = absl::Milliseconds(20);
 
   GroupStore& store_;
   const ViewClient* const views_;
+  Clock& clock_;
 };
 
 }  // namespace
@@ -147,7 +158,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
   // One of its own: a rank may still await collectives' connections when another
   // makes those for messages.
   ASSIGN_OR_RETURN(const Listener message_listener, ListenFor(options));
-  WatchedStore watched(store, options.views);
+  WatchedStore watched(store, options.views, *options.clock);
   ASSIGN_OR_RETURN(
       GroupMembers members,
       MeetMembers(watched, options.rank, options.world_size,
@@ -244,6 +255,12 @@ int RankGroup::JobRankOf(int rank) const {
 
 int RankGroup::JobRankOfMember(int index) const {
   return index < 0 ? -1 : JobRankOf(members_[static_cast<size_t>(index)]);
+}
+
+std::string RankGroup::LossText() const {
+  if (!follows_views_) return "";
+  const std::vector<View> views = options_.views->Since(0);
+  return views.empty() ? "" : views.front().why;
 }
 
 absl::Status RankGroup::OfJob(const absl::Status& status) const {

@@ -89,6 +89,9 @@ class RankGroup {
   [[nodiscard]] bool has_lost_members() const {
     return members_.size() < static_cast<size_t>(world_size());
   }
+  // What became of the rank of the job that was lost first; "": none is. From any
+  // thread.
+  [[nodiscard]] std::string LossText() const;
   // DATA_LOSS: a rank is lost, and `operation` needs its part; names it, and why.
   [[nodiscard]] absl::Status CheckNobodyLost(std::string_view operation) const;
 

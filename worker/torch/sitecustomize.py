@@ -30,6 +30,12 @@ def _tell_worker(packet):
         pass  # a rank that is killed then costs a restart
 
 
+def _default_group(module):
+    """Ours, or None."""
+    group = module.GroupMember.WORLD
+    return group if type(group).__name__ == "ProcessGroupRingmaster" else None
+
+
 def _telling(module, init):
     """init_process_group, with the worker told that ranks meet, so that one that is killed meanwhile costs no restart."""
     @functools.wraps(init)
@@ -38,11 +44,35 @@ def _telling(module, init):
             return init(backend, *arguments, **options)
         _tell_worker(b"meets")
         init(backend, *arguments, **options)
-        # Ours tells it by itself.
-        if type(module._get_default_group()).__name__ != "ProcessGroupRingmaster":
+        group = _default_group(module)
+        if group is not None:
+            group.tell_met()
+        else:
             _tell_worker(b"has_met")
 
     return init_process_group
+
+
+class _WatchedStore:
+    """For the wait of all ranks in the store, which those that are lost do not end."""
+
+    def __init__(self, module, store):
+        self._module, self._store = module, store
+
+    def add(self, key, amount):
+        group = _default_group(self._module)
+        loss = group.loss_text() if group is not None else ""
+        if loss:
+            raise RuntimeError("ringmaster: no process group can be made once a rank is lost: " + loss)
+        return self._store.add(key, amount)
+
+
+def _watching(module, barrier):
+    @functools.wraps(barrier)
+    def store_based_barrier(rank, store, timeout):
+        return barrier(rank, _WatchedStore(module, store), timeout)
+
+    return store_based_barrier
 
 
 def _load(module):
@@ -107,6 +137,7 @@ class _Loader(importlib.abc.Loader):
         if hasattr(module, "ProcessGroupGloo"):
             module.ProcessGroupGloo = _stand_in(module)
             module.init_process_group = _telling(module, module.init_process_group)
+            module._store_based_barrier = _watching(module, module._store_based_barrier)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

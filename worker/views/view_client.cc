@@ -53,6 +53,8 @@ void ViewClient::TellCanGoOn(int rank, int world_size) {
   Tell(CanGoOn{rank, world_size});
 }
 
+void ViewClient::TellHasMet() { Tell(Meets{false}); }
+
 void ViewClient::TellLost(int rank, int64_t view) {
   {
     MutexLock lock(mutex_);

@@ -35,6 +35,7 @@ class ViewClient {
 
   // Tells the worker; a worker that is gone takes the command with it.
   void TellCanGoOn(int rank, int world_size);
+  void TellHasMet();
   // A refusal that came before is void.
   void TellLost(int rank, int64_t view);
 

@@ -29,7 +29,8 @@ void ViewServer::Look() {
   if (!connection_.is_open()) {
     connection_ = AcceptForPackets(listener_.get());
     if (!connection_.is_open()) return;
-    Tell(ViewHello());
+    // Whoever has said something and is gone already is heard.
+    (void)SendPacket(connection_.get(), ToPacket(ViewHello()));
   }
   while (connection_.is_open()) {
     const absl::StatusOr<std::optional<std::string>> packet =

@@ -23,6 +23,11 @@ class MemoryStore final : public GroupStore {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<bool> Has(const std::string& key) override {
+    MutexLock lock(mutex_);
+    return values_.contains(key);
+  }
+
   absl::StatusOr<std::string> Get(const std::string& key,
                                   absl::Duration limit) override {
     const MonotonicTime deadline = Clock::Real().Now() + limit;
