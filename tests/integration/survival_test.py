@@ -72,7 +72,8 @@ class SurvivalTest(TorchCase):
                     self.assertEqual(len(set(ends.values())), 1, ends)
                     for rank, loss in re.findall(r"^\[(\d)\] loss (.*)$", run.stdout, re.MULTILINE):
                         self.assertLess(float(loss), MOST_LOSS[script], f"rank {rank}")
-                    self.assertNotIn("Error", run.stderr)
+                    # Of those that are killed children may complain that they are.
+                    self.assertEqual(re.findall(rf"^\[[^{''.join(map(str, victims))}]\] .*Error.*$", run.stderr, re.MULTILINE), [])
                     for rank in victims:
                         self.assertIn(f"rank {rank} was killed by signal 9 (Killed)", run.stderr)
 

@@ -63,6 +63,11 @@ class CommandAttempt {
   // It has ended by itself after it was able to: the others' can go on, and if
   // they have ended, too, the attempt is over.
   [[nodiscard]] bool is_over() const;
+  // It was able to, and its process lets go of what it has open: it is about to
+  // end, most likely.
+  [[nodiscard]] bool is_ending() const {
+    return lives() && could_go_on_ && !is_asked_to_end_ && !views_->can_go_on();
+  }
   // It will be able to, once all ranks have met.
   [[nodiscard]] bool is_meeting() const {
     return views_ != nullptr && views_->is_meeting();

@@ -57,6 +57,10 @@ constexpr absl::Duration kStopInterval = absl::Milliseconds(20);
 // that the job allows, up to so many times.
 constexpr int64_t kMostEarlyLosses = 3;
 
+// How often the ranks meet again over one that was killed while another is about
+// to end, with kStopInterval between: a process of PyTorch's takes its time.
+constexpr int kMostAsked = 100;
+
 // Views of one generation have numbers from its own times this on.
 constexpr int64_t kViewsOfGeneration = 1 << 20;
 
@@ -449,6 +453,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     kWasKilled,
     kLives,
     kCannotGoOn,
+    kIsEnding,
     kIsMeeting,
     kAwaitsView,
     kCount
@@ -456,11 +461,11 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
   CommandAttempt& attempt = *attempt_;
   AttemptEnd end;
   bool somebody_awaits_view = false;
-  bool is_asking_again = false;
+  int asked = 0;  // how to go on without one that was killed, in a row
   while (true) {
-    if (!is_asking_again && wish_.load() <= static_cast<int>(end.wish)) {
+    if (asked != 1 && wish_.load() <= static_cast<int>(end.wish)) {
       const absl::Duration interval =
-          end.wish == Wish::kNone && !somebody_awaits_view
+          end.wish == Wish::kNone && !somebody_awaits_view && asked == 0
               ? options_.meeting_interval
               : std::min(options_.meeting_interval, kStopInterval);
       attempt.Wait(clock_.Now() + interval, *cancel, wake_.get());
@@ -473,6 +478,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     all[kWasKilled] = attempt.was_killed() ? 1 : 0;
     all[kLives] = attempt.lives() ? 1 : 0;
     all[kCannotGoOn] = attempt.lives() && !attempt.can_go_on() ? 1 : 0;
+    all[kIsEnding] = attempt.is_ending() ? 1 : 0;
     all[kIsMeeting] = attempt.is_meeting() ? 1 : 0;
     all[kAwaitsView] = attempt.awaits_view_since().has_value() ? 1 : 0;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
@@ -487,7 +493,7 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     // A wish comes first: what fails because others have stopped is no failure. All
     // go on meeting until the last command has ended, so that each has its grace.
     if (end.wish != Wish::kNone) {
-      is_asking_again = false;
+      asked = 0;
       attempt.Terminate(stop_grace());
       if (all[kLives] == 0) return end;
       continue;
@@ -496,12 +502,17 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
         all[kHasFailed] == 0 && all[kLives] != 0 && all[kCannotGoOn] == 0;
     if (all[kWasKilled] != 0 && go_on) {
       RETURN_IF_ERROR(ChangeView(meeting));
-      somebody_awaits_view = is_asking_again = false;
+      somebody_awaits_view = false;
+      asked = 0;
       continue;
     }
     // A rank may have come to this meeting before its command was able to go on,
-    // and waited here.
-    if (all[kWasKilled] != 0 && !std::exchange(is_asking_again, true)) continue;
+    // and waited here; or it is about to be lost, too.
+    const int most_asked = all[kIsEnding] != 0 ? kMostAsked : 1;
+    if (all[kWasKilled] != 0 && all[kHasFailed] == 0 && asked < most_asked) {
+      ++asked;
+      continue;
+    }
     if (is_failing) {
       const bool is_own = attempt.has_failed() || attempt.was_killed();
       ASSIGN_OR_RETURN(end.failed_rank,
