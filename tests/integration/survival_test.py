@@ -18,7 +18,7 @@ from tests.integration.torch_case import AS_IS, PYTHON, TorchCase
 
 SCRIPTS = pathlib.Path(__file__).with_name("torch_scripts")
 STEPS = {"cnn": 150, "gpt": 100, "trainer": 200, "groups": 200}
-# Of the last step, far from what a model that learns nothing has.
+# The last step's loss is below this, far from that of a model that learns nothing.
 MOST_LOSS = {"cnn": 0.5, "gpt": 1.0, "trainer": 1.2, "groups": 0.9}
 
 # Kills this process a moment after it has printed that it has done a step: the scripts know of nothing.
@@ -72,7 +72,7 @@ class SurvivalTest(TorchCase):
                     self.assertEqual(len(set(ends.values())), 1, ends)
                     for rank, loss in re.findall(r"^\[(\d)\] loss (.*)$", run.stdout, re.MULTILINE):
                         self.assertLess(float(loss), MOST_LOSS[script], f"rank {rank}")
-                    # Of those that are killed children may complain that they are.
+                    # Children of those that are killed may complain that they are.
                     self.assertEqual(re.findall(rf"^\[[^{''.join(map(str, victims))}]\] .*Error.*$", run.stderr, re.MULTILINE), [])
                     for rank in victims:
                         self.assertIn(f"rank {rank} was killed by signal 9 (Killed)", run.stderr)

@@ -1,9 +1,5 @@
 #include "worker/external/command_attempt.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <array>
 #include <utility>
 
 #include "absl/status/statusor.h"

@@ -48,7 +48,7 @@ class CommandAttempt {
   void Terminate(absl::Duration grace);
   void Stop(absl::Duration grace, const CancelToken& cancel);
 
-  // Of this rank's command; kNowhere if there is none (command_states.h).
+  // This rank's command's (command_states.h); kNowhere if there is none.
   [[nodiscard]] int64_t state() const;
   [[nodiscard]] bool lives() const;
   // It has ended by itself, and not well.

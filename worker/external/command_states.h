@@ -1,5 +1,5 @@
-// What the ranks of a job tell each other of their commands, and the view
-// (worker/views) that follows from it. Pure.
+// The states of a job's commands, as its ranks tell each other of them, and the
+// view (worker/views) that follows from them. Pure.
 #ifndef RINGMASTER_WORKER_EXTERNAL_COMMAND_STATES_H_
 #define RINGMASTER_WORKER_EXTERNAL_COMMAND_STATES_H_
 

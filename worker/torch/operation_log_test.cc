@@ -253,16 +253,15 @@ TEST(OperationLogTest, WhatNeedsALostRankFailsAndTheRestGoesOn) {
       return;
     }
     absl::Status gathered;
-    log.Run({.run = [&] { return group.CheckNobodyLost("all_gather"); },
-             .keep = [] { return absl::OkStatus(); },
-             .restore = [] { return absl::OkStatus(); },
-             .finish = [](const absl::Status&) {}});
+    const OperationLog::Operation gather = {
+        .run = [&] { return group.CheckNobodyLost("all_gather"); },
+        .keep = [] { return absl::OkStatus(); },
+        .restore = [] { return absl::OkStatus(); },
+        .finish = [&](const absl::Status& end) { gathered = end; }};
+    log.Run(gather);
     // The loss is noticed here at the latest, and what came before is run again.
     log.Commit();
-    log.Run({.run = [&] { return group.CheckNobodyLost("all_gather"); },
-             .keep = [] { return absl::OkStatus(); },
-             .restore = [] { return absl::OkStatus(); },
-             .finish = [&](const absl::Status& end) { gathered = end; }});
+    log.Run(gather);
     log.Commit();
     EXPECT_EQ(gathered.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(gathered.message()),

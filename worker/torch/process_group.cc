@@ -742,7 +742,7 @@ ProcessGroupRingmaster::~ProcessGroupRingmaster() {
 
 void ProcessGroupRingmaster::TellMet() {
   // The worker's command is one of the whole job.
-  if (!IsOfWholeJob(rank_, size_) || has_told_.exchange(true)) return;
+  if (has_told_.exchange(true) || !IsOfWholeJob(rank_, size_)) return;
   ViewClient* const views = ViewsOfThisProcess();
   if (views == nullptr) return;
   if (group_->follows_views()) {
@@ -810,14 +810,15 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
           }};
   const auto log = log_.get();
   if (call.is_of_gradients) {
-    backward_->Add(
-        work, [log, operation = std::move(operation)] { log->Run(operation); });
+    backward_->Add(work, [log, operation = std::move(operation)]() mutable {
+      log->Run(std::move(operation));
+    });
     return work;
   }
   backward_->Commit();
   work->SetTicket(queue_->Add(
-      [log, kept, operation = std::move(operation)] {
-        log->Run(operation);
+      [log, kept, operation = std::move(operation)]() mutable {
+        log->Run(std::move(operation));
         log->Commit();
         kept->NoteCommit();
       },

@@ -103,6 +103,13 @@ absl::StatusOr<std::shared_ptr<PointToPoint>> ConnectMessages(
                                         *options.clock);
 }
 
+// What became of the rank that was lost first; "": none is, or nobody tells.
+std::string FirstLoss(const ViewClient* views) {
+  if (views == nullptr) return "";
+  const std::vector<View> all = views->Since(0);
+  return all.empty() ? "" : all.front().why;
+}
+
 // Ends waits for others once ranks of the job are lost: they do not come.
 class WatchedStore final : public GroupStore {
  public:
@@ -135,12 +142,10 @@ class WatchedStore final : public GroupStore {
 
  private:
   [[nodiscard]] absl::Status CheckNobodyLost() const {
-    if (views_ == nullptr) return absl::OkStatus();
-    const std::vector<View> views = views_->Since(0);
-    if (views.empty()) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("no process group can be made once a rank is lost: ",
-                     views.front().why));
+    const std::string loss = FirstLoss(views_);
+    if (loss.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no process group can be made once a rank is lost: ", loss));
   }
 
   static constexpr absl::Duration kMostPause = absl::Milliseconds(20);
@@ -258,9 +263,7 @@ int RankGroup::JobRankOfMember(int index) const {
 }
 
 std::string RankGroup::LossText() const {
-  if (!follows_views_) return "";
-  const std::vector<View> views = options_.views->Since(0);
-  return views.empty() ? "" : views.front().why;
+  return follows_views_ ? FirstLoss(options_.views) : "";
 }
 
 absl::Status RankGroup::OfJob(const absl::Status& status) const {
@@ -381,12 +384,19 @@ absl::Status RankGroup::WaitForNextView(int lost_job_rank) {
 
 void RankGroup::TellLoss() {
   const std::string text = std::exchange(untold_loss_, "");
-  if (options_.on_loss == nullptr || members_.front() != rank()) return;
+  if (text.empty() || options_.on_loss == nullptr || members_.front() != rank())
+    return;
   options_.on_loss(absl::StrCat(text, "; ", members_.size(), " of ",
                                 world_size(), " ranks go on"));
 }
 
 absl::Status RankGroup::JoinView(absl::Status failure) {
+  RETURN_IF_ERROR(ConnectInNextView(std::move(failure)));
+  TellLoss();
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::ConnectInNextView(absl::Status failure) {
   while (true) {
     if (!WaitForNextView(BlamedPeer(failure)).ok()) return failure;
     if (MemberIndex(options_.rank) < 0) {
@@ -414,10 +424,11 @@ absl::Status RankGroup::JoinView(absl::Status failure) {
       if (IsOutdatedLocked() || BlamedPeer(failure) >= 0) continue;
       return failure;
     }
-    communicator_ = *std::move(connected);
+    // The old one is left in `connected`, whose end, which waits for a thread,
+    // comes after that of the lock.
+    communicator_.swap(*connected);
     is_mesh_current_ = true;
     if (IsOutdatedLocked()) continue;
-    TellLoss();
     return absl::OkStatus();
   }
 }

@@ -159,6 +159,7 @@ class RankGroup {
   [[nodiscard]] absl::Status WaitForNextView(int lost_job_rank);
   // Looks for views to join on the client's thread.
   void OnView();
+  [[nodiscard]] absl::Status ConnectInNextView(absl::Status failure);
   void TellLoss();
   [[nodiscard]] bool IsOutdatedLocked() const REQUIRES(mutex_);
 

@@ -68,9 +68,12 @@ class _WatchedStore:
 
 
 def _watching(module, barrier):
+    """The barrier in the store that ends the making of a group; its arguments behind the store are PyTorch's affair."""
     @functools.wraps(barrier)
-    def store_based_barrier(rank, store, timeout):
-        return barrier(rank, _WatchedStore(module, store), timeout)
+    def store_based_barrier(rank, store, *arguments, **options):
+        if _default_group(module) is not None:
+            store = _WatchedStore(module, store)
+        return barrier(rank, store, *arguments, **options)
 
     return store_based_barrier
 
@@ -137,7 +140,8 @@ class _Loader(importlib.abc.Loader):
         if hasattr(module, "ProcessGroupGloo"):
             module.ProcessGroupGloo = _stand_in(module)
             module.init_process_group = _telling(module, module.init_process_group)
-            module._store_based_barrier = _watching(module, module._store_based_barrier)
+            if hasattr(module, "_store_based_barrier"):
+                module._store_based_barrier = _watching(module, module._store_based_barrier)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/wait_io.h"
 #include "worker/views/packet_socket.h"
 
 namespace ringmaster {
@@ -17,11 +18,14 @@ namespace ringmaster {
 absl::StatusOr<std::unique_ptr<ViewClient>> ViewClient::Connect(
     const std::string& name, absl::Duration limit, Clock& clock) {
   ASSIGN_OR_RETURN(UniqueFd socket, ConnectForPackets(name));
-  pollfd readable = {.fd = socket.get(), .events = POLLIN, .revents = 0};
-  (void)::poll(&readable, 1,
-               static_cast<int>(absl::ToInt64Milliseconds(limit)));
-  ASSIGN_OR_RETURN(const std::optional<std::string> packet,
-                   TakePacket(socket.get(), kMaxViewPacket));
+  const MonotonicTime deadline = clock.Now() + limit;
+  std::optional<std::string> packet;
+  while (!packet.has_value() && clock.Now() < deadline) {
+    std::array<pollfd, 1> readable = {
+        pollfd{.fd = socket.get(), .events = POLLIN, .revents = 0}};
+    RETURN_IF_ERROR(WaitIo(readable, deadline - clock.Now()));
+    ASSIGN_OR_RETURN(packet, TakePacket(socket.get(), kMaxViewPacket));
+  }
   if (!packet.has_value() || *packet != ToPacket(ViewHello()))
     return absl::UnavailableError("the worker does not answer");
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

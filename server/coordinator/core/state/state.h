@@ -133,7 +133,7 @@ struct HaltedAnswer {
   // since that began: it gives them to others, or keeps them until others have
   // theirs. They count for a shard of which there is no other copy.
   std::vector<HeldShard> given_shards = {};
-  // Of a job of commands: its command goes on with those of however many members
+  // In a job of commands its command goes on with those of however many members
   // are left.
   bool can_go_on = false;
 };
