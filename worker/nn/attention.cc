@@ -358,7 +358,8 @@ void AttentionForward(const Compute& compute, AttentionShape shape,
 template <typename T>
 void AttentionBackward(const Compute& compute, AttentionShape shape,
                        const Dropout& dropout, const T* dout, const T* qkv,
-                       const T* out, const T* log_sum_exp, T* dqkv) {
+                       const T* out, const T* log_sum_exp, T* /*scratch*/,
+                       T* dqkv) {
   const int64_t width = shape.heads * shape.head_dim;
   ForEachHead(compute, shape, dropout, qkv,
               [&]<typename Tile>(Tile, const Head<T>& head, int64_t index,
@@ -377,7 +378,7 @@ void AttentionBackward(const Compute& compute, AttentionShape shape,
                                     const Dropout&, const T*, T*, T*);   \
   template void AttentionBackward<T>(const Compute&, AttentionShape,     \
                                      const Dropout&, const T*, const T*, \
-                                     const T*, const T*, T*);
+                                     const T*, const T*, T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

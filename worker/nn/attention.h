@@ -43,11 +43,18 @@ void AttentionForward(const Compute& compute, AttentionShape shape,
                       const Dropout& dropout, const T* qkv, T* out,
                       T* log_sum_exp);
 
+// Elements of scratch that AttentionBackward is given: none, threads have their
+// own.
+inline int64_t AttentionScratchElems(const Compute& /*compute*/,
+                                     AttentionShape /*shape*/) {
+  return 0;
+}
+
 // dqkv =, from what forward was given and gave.
 template <typename T>
 void AttentionBackward(const Compute& compute, AttentionShape shape,
                        const Dropout& dropout, const T* dout, const T* qkv,
-                       const T* out, const T* log_sum_exp, T* dqkv);
+                       const T* out, const T* log_sum_exp, T* scratch, T* dqkv);
 
 }  // namespace ringmaster
 

@@ -54,7 +54,7 @@ Result<T> RunFast(ThreadPool& pool, AttentionShape shape,
   AttentionForward<T>(compute, shape, dropout, qkv.data(), result.out.data(),
                       result.log_sum_exp.data());
   AttentionBackward<T>(compute, shape, dropout, dout.data(), qkv.data(),
-                       result.out.data(), result.log_sum_exp.data(),
+                       result.out.data(), result.log_sum_exp.data(), nullptr,
                        result.dqkv.data());
   return result;
 }
@@ -264,7 +264,7 @@ TEST(AttentionTest, AllocatesNothingOnceItKnowsTheSize) {
                             result.log_sum_exp.data());
     AttentionBackward<float>({pool}, shape, {}, dout.data(), qkv.data(),
                              result.out.data(), result.log_sum_exp.data(),
-                             result.dqkv.data());
+                             nullptr, result.dqkv.data());
   };
   // Chance decides which thread gets a block, but each thread grows its scratch
   // at most once in forward and once in backward.

@@ -1,5 +1,3 @@
-#include "worker/nn/bigram.h"
-
 #include <cmath>
 #include <vector>
 

@@ -164,12 +164,13 @@ int64_t ClassifierChunkRows(HeadShape shape) {
 }
 
 template <typename T>
-double ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
-                       Write write, const T* x, const T* weight, const T* bias,
-                       const int32_t* targets, T* logits_scratch, T* dx,
-                       T* dweight, T* dbias) {
+void ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
+                     Write write, const T* x, const T* weight, const T* bias,
+                     const int32_t* targets,
+                     const ClassifierScratch<T>& scratch, T* dx, T* dweight,
+                     T* dbias, double* loss_sum) {
   std::array<double, kMostRows> losses;
-  double loss_sum = 0;
+  T* const logits = scratch.logits;
   if (shape.rows == 0 && write == Write::kSet) {
     std::fill_n(dweight, shape.classes * shape.dim, T{0});
     if (dbias != nullptr) std::fill_n(dbias, shape.classes, T{0});
@@ -178,49 +179,48 @@ double ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
     ForEachRow(compute, chunk, losses.data(), [&](int64_t i) {
       return CallOnCpuFma<TrainRow<T>>(shape.classes, targets[begin + i],
                                        static_cast<T>(scale),
-                                       logits_scratch + i * shape.classes);
+                                       logits + i * shape.classes);
     });
-    for (int64_t i = 0; i < chunk.batch; ++i) loss_sum += losses[i];
+    for (int64_t i = 0; i < chunk.batch; ++i) *loss_sum += losses[i];
     const Write chunk_write = begin == 0 ? write : Write::kAdd;
-    LinearBackwardWeight<T>(compute, chunk, chunk_write, logits_scratch,
+    LinearBackwardWeight<T>(compute, chunk, chunk_write, logits,
                             x + begin * shape.dim, dweight);
     if (dbias != nullptr)
-      LinearBackwardBias<T>(compute, chunk, chunk_write, logits_scratch, dbias);
-    LinearBackwardInput<T>(compute, chunk, logits_scratch, weight,
+      LinearBackwardBias<T>(compute, chunk, chunk_write, logits, dbias);
+    LinearBackwardInput<T>(compute, chunk, logits, weight,
                            dx + begin * shape.dim);
   };
-  ForEachChunk(compute, shape, x, weight, bias, logits_scratch, train);
-  return loss_sum;
+  ForEachChunk(compute, shape, x, weight, bias, logits, train);
 }
 
 template <typename T>
-ClassifierResult ClassifierPredict(const Compute& compute, HeadShape shape,
-                                   const T* x, const T* weight, const T* bias,
-                                   const int32_t* targets, T* logits_scratch) {
+void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
+                       const T* weight, const T* bias, const int32_t* targets,
+                       const ClassifierScratch<T>& scratch, double* loss_sum,
+                       int64_t* correct) {
   std::array<RowResult, kMostRows> rows;
-  ClassifierResult result;
+  T* const logits = scratch.logits;
   const auto predict = [&](int64_t begin, LinearShape chunk) {
     ForEachRow(compute, chunk, rows.data(), [&](int64_t i) {
       return CallOnCpuFma<PredictRow<T>>(
           shape.classes, targets[begin + i],
-          static_cast<const T*>(logits_scratch + i * shape.classes));
+          static_cast<const T*>(logits + i * shape.classes));
     });
     for (int64_t i = 0; i < chunk.batch; ++i) {
-      result.loss_sum += rows[i].loss;
-      result.correct += rows[i].is_correct ? 1 : 0;
+      *loss_sum += rows[i].loss;
+      *correct += rows[i].is_correct ? 1 : 0;
     }
   };
-  ForEachChunk(compute, shape, x, weight, bias, logits_scratch, predict);
-  return result;
+  ForEachChunk(compute, shape, x, weight, bias, logits, predict);
 }
 
 #define RM_INSTANTIATE(T)                                                      \
-  template double ClassifierTrain<T>(const Compute&, HeadShape, double, Write, \
-                                     const T*, const T*, const T*,             \
-                                     const int32_t*, T*, T*, T*, T*);          \
-  template ClassifierResult ClassifierPredict<T>(const Compute&, HeadShape,    \
-                                                 const T*, const T*, const T*, \
-                                                 const int32_t*, T*);
+  template void ClassifierTrain<T>(                                            \
+      const Compute&, HeadShape, double, Write, const T*, const T*, const T*,  \
+      const int32_t*, const ClassifierScratch<T>&, T*, T*, T*, double*);       \
+  template void ClassifierPredict<T>(                                          \
+      const Compute&, HeadShape, const T*, const T*, const T*, const int32_t*, \
+      const ClassifierScratch<T>&, double*, int64_t*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

@@ -9,9 +9,7 @@
 // normalizer calculation for softmax", 2018), once for its gradients.
 //
 // Shapes: x, dx [rows,dim]; weight, dweight [classes,dim]; bias, dbias
-// [classes], or null for none; targets [rows] in [0, classes); logits_scratch
-// [ClassifierChunkRows,classes], which a caller may use for other things in
-// between. Outputs must not overlap inputs. T is float or double.
+// [classes], or null for none; targets [rows] in [0, classes). Outputs must not overlap inputs. T is float or double.
 // The loss is the sum over rows of -ln(softmax(logits)[target]), in nats, each
 // from float or double logits, added in double in the order of rows. A logit
 // that is NaN or +infinity makes it not finite.
@@ -19,8 +17,10 @@
 #ifndef RINGMASTER_WORKER_NN_CLASSIFIER_H_
 #define RINGMASTER_WORKER_NN_CLASSIFIER_H_
 
+#include <algorithm>
 #include <cstdint>
 
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/compute.h"
 
 namespace ringmaster {
@@ -31,30 +31,43 @@ struct HeadShape {
   int64_t classes;
 };
 
-struct ClassifierResult {
-  double loss_sum = 0;
-  // Rows whose target has the largest logit, and is the first of those that
-  // have.
-  int64_t correct = 0;
-};
-
 // Rows of the largest chunk: at most shape.rows, and enough for efficient
 // products. More rows never have smaller chunks, so scratch for the largest
 // batch is enough for all.
 int64_t ClassifierChunkRows(HeadShape shape);
 
-// Returns the loss; dx =, dweight and dbias = or +=, the gradients of `scale`
-// times the loss. dbias is null iff bias is.
+// The memory that a classifier computes in; a caller may use it for other
+// things in between.
 template <typename T>
-double ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
-                       Write write, const T* x, const T* weight, const T* bias,
-                       const int32_t* targets, T* logits_scratch, T* dx,
-                       T* dweight, T* dbias);
+struct ClassifierScratch {
+  T* logits = nullptr;  // [ClassifierChunkRows, at least 1; classes]
+};
 
+// For batches of up to `shape`.
 template <typename T>
-ClassifierResult ClassifierPredict(const Compute& compute, HeadShape shape,
-                                   const T* x, const T* weight, const T* bias,
-                                   const int32_t* targets, T* logits_scratch);
+ClassifierScratch<T> TakeClassifierScratch(const Compute& /*compute*/,
+                                           HeadShape shape,
+                                           BufferCutter& cutter) {
+  const int64_t rows = std::max<int64_t>(1, ClassifierChunkRows(shape));
+  return {.logits = cutter.Take<T>(rows * shape.classes)};
+}
+
+// *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of
+// `scale` times the loss. dbias is null iff bias is.
+template <typename T>
+void ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
+                     Write write, const T* x, const T* weight, const T* bias,
+                     const int32_t* targets,
+                     const ClassifierScratch<T>& scratch, T* dx, T* dweight,
+                     T* dbias, double* loss_sum);
+
+// *loss_sum += the loss; *correct += the rows whose target has the largest
+// logit, and is the first of those that have.
+template <typename T>
+void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
+                       const T* weight, const T* bias, const int32_t* targets,
+                       const ClassifierScratch<T>& scratch, double* loss_sum,
+                       int64_t* correct);
 
 }  // namespace ringmaster
 

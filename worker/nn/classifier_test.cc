@@ -64,10 +64,11 @@ Gradients<T> Train(ThreadPool& pool, const Input<T>& in, double scale,
   Gradients<T> out(in.shape, write);
   std::vector<T> scratch = Scratch<T>(in.shape);
   const bool with = bias == Bias::kWith;
-  out.loss = ClassifierTrain<T>(
-      {pool, precision}, in.shape, scale, write, in.x.data(), in.weight.data(),
-      with ? in.bias.data() : nullptr, in.targets.data(), scratch.data(),
-      out.dx.data(), out.dweight.data(), with ? out.dbias.data() : nullptr);
+  ClassifierTrain<T>({pool, precision}, in.shape, scale, write, in.x.data(),
+                     in.weight.data(), with ? in.bias.data() : nullptr,
+                     in.targets.data(), {scratch.data()}, out.dx.data(),
+                     out.dweight.data(), with ? out.dbias.data() : nullptr,
+                     &out.loss);
   return out;
 }
 
@@ -84,11 +85,13 @@ Gradients<T> TrainPlain(const Input<T>& in, double scale, Write write,
 }
 
 template <typename T>
-ClassifierResult Predict(ThreadPool& pool, const Input<T>& in) {
+reference::ClassifierResult Predict(ThreadPool& pool, const Input<T>& in) {
   std::vector<T> scratch = Scratch<T>(in.shape);
-  return ClassifierPredict<T>({pool}, in.shape, in.x.data(), in.weight.data(),
-                              in.bias.data(), in.targets.data(),
-                              scratch.data());
+  reference::ClassifierResult result;
+  ClassifierPredict<T>({pool}, in.shape, in.x.data(), in.weight.data(),
+                       in.bias.data(), in.targets.data(), {scratch.data()},
+                       &result.loss_sum, &result.correct);
+  return result;
 }
 
 template <typename T, typename U>
@@ -193,8 +196,8 @@ TEST(ClassifierTest, GradientsMatchFiniteDifferences) {
 TEST(ClassifierTest, PredictHasTheLossOfTrainAndCounts) {
   ThreadPool pool(2);
   const Input<float> in({1500, 4, 7});
-  const ClassifierResult result = Predict(pool, in);
-  const ClassifierResult want = reference::ClassifierPredict<float>(
+  const reference::ClassifierResult result = Predict(pool, in);
+  const reference::ClassifierResult want = reference::ClassifierPredict<float>(
       in.shape, in.x.data(), in.weight.data(), in.bias.data(),
       in.targets.data());
   EXPECT_EQ(result.loss_sum, Train(pool, in, 1, Write::kSet, Bias::kWith).loss);
@@ -286,13 +289,16 @@ TEST(ClassifierTest, AllocatesNothing) {
   const Input<float> in({40, 16, 100});
   Gradients<float> out(in.shape, Write::kSet);
   std::vector<float> scratch = Scratch<float>(in.shape);
+  double loss_sum = 0;
+  int64_t correct = 0;
   const auto step = [&] {
     ClassifierTrain<float>({pool}, in.shape, 1, Write::kSet, in.x.data(),
                            in.weight.data(), in.bias.data(), in.targets.data(),
-                           scratch.data(), out.dx.data(), out.dweight.data(),
-                           out.dbias.data());
+                           {scratch.data()}, out.dx.data(), out.dweight.data(),
+                           out.dbias.data(), &loss_sum);
     ClassifierPredict<float>({pool}, in.shape, in.x.data(), in.weight.data(),
-                             in.bias.data(), in.targets.data(), scratch.data());
+                             in.bias.data(), in.targets.data(),
+                             {scratch.data()}, &loss_sum, &correct);
   };
   step();
   const int64_t before = AllocationCount();

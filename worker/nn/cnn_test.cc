@@ -1,5 +1,3 @@
-#include "worker/nn/cnn.h"
-
 #include <cmath>
 #include <limits>
 #include <string>

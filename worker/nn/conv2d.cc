@@ -309,7 +309,8 @@ void WriteGradients(ThreadPool& pool, const Conv2dShape& shape, int64_t cols,
 
 }  // namespace
 
-int64_t Conv2dScratchElems(const Conv2dShape& shape) {
+int64_t Conv2dScratchElems(const Compute& /*compute*/,
+                           const Conv2dShape& shape) {
   // At least one block, where the sum of an empty batch is made.
   const int64_t blocks = std::clamp<int64_t>(shape.batch, 1, kMaxBlocks);
   // Narrower tiles need no more: they have fewer columns, and where widest ones
@@ -322,48 +323,51 @@ int64_t Conv2dScratchElems(const Conv2dShape& shape) {
 
 template <typename T>
 void Conv2dForward(const Compute& compute, const Conv2dShape& shape, const T* x,
-                   const T* weight, const T* bias, T* scratch, T* y) {
-  Convolve<T>(compute, shape, /*is_reversed=*/false, x, weight, bias, scratch,
-              y);
+                   const T* weight, const T* bias, Conv2dScratch<T> scratch,
+                   T* y) {
+  Convolve<T>(compute, shape, /*is_reversed=*/false, x, weight, bias,
+              scratch.data, y);
 }
 
 template <typename T>
 void Conv2dBackwardInput(const Compute& compute, const Conv2dShape& shape,
-                         const T* dy, const T* weight, T* scratch, T* dx) {
+                         const T* dy, const T* weight, Conv2dScratch<T> scratch,
+                         T* dx) {
   Convolve<T>(compute, Reversed(shape), /*is_reversed=*/true, dy, weight,
-              /*bias=*/nullptr, scratch, dx);
+              /*bias=*/nullptr, scratch.data, dx);
 }
 
 template <typename T>
 void Conv2dBackwardParameters(const Compute& compute, const Conv2dShape& shape,
-                              Write write, const T* dy, const T* x, T* scratch,
-                              T* dweight, T* dbias) {
+                              Write write, const T* dy, const T* x,
+                              Conv2dScratch<T> scratch, T* dweight, T* dbias) {
   WithTile([&]<typename Tile>(Tile) {
     const int64_t cols = RoundUp(shape.out, Tile::template kCols<T>);
     const int64_t stride = GradientBlockElems(shape, cols);
     const int64_t grain = BlockSamples(shape.batch);
     compute.pool.ParallelFor(
         shape.batch, grain, [&](int64_t begin, int64_t end) {
-          SumBlock<Tile, T>(shape, cols, end - begin,
-                            x + begin * Pixels(shape) * shape.in,
-                            dy + begin * Pixels(shape) * shape.out,
-                            GradientBlockAt<T>(
-                                shape, cols, scratch + begin / grain * stride));
+          SumBlock<Tile, T>(
+              shape, cols, end - begin, x + begin * Pixels(shape) * shape.in,
+              dy + begin * Pixels(shape) * shape.out,
+              GradientBlockAt<T>(shape, cols,
+                                 scratch.data + begin / grain * stride));
         });
     WriteGradients<T>(compute.pool, shape, cols, stride, write,
-                      GradientBlockAt<T>(shape, cols, scratch).sums, dweight,
-                      dbias);
+                      GradientBlockAt<T>(shape, cols, scratch.data).sums,
+                      dweight, dbias);
   });
 }
 
 #define RM_INSTANTIATE(T)                                                      \
   template void Conv2dForward<T>(const Compute&, const Conv2dShape&, const T*, \
-                                 const T*, const T*, T*, T*);                  \
+                                 const T*, const T*, Conv2dScratch<T>, T*);    \
   template void Conv2dBackwardInput<T>(const Compute&, const Conv2dShape&,     \
-                                       const T*, const T*, T*, T*);            \
-  template void Conv2dBackwardParameters<T>(const Compute&,                    \
-                                            const Conv2dShape&, Write,         \
-                                            const T*, const T*, T*, T*, T*);
+                                       const T*, const T*, Conv2dScratch<T>,   \
+                                       T*);                                    \
+  template void Conv2dBackwardParameters<T>(                                   \
+      const Compute&, const Conv2dShape&, Write, const T*, const T*,           \
+      Conv2dScratch<T>, T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

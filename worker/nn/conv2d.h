@@ -35,23 +35,32 @@ struct Conv2dShape {
 
 // Elements of scratch that is enough for each operator below, for this batch or
 // a smaller one.
-int64_t Conv2dScratchElems(const Conv2dShape& shape);
+int64_t Conv2dScratchElems(const Compute& compute, const Conv2dShape& shape);
+
+// The memory that a convolution computes in.
+template <typename T>
+struct Conv2dScratch {
+  T* data = nullptr;
+  int64_t elems = 0;
+};
 
 // y =
 template <typename T>
 void Conv2dForward(const Compute& compute, const Conv2dShape& shape, const T* x,
-                   const T* weight, const T* bias, T* scratch, T* y);
+                   const T* weight, const T* bias, Conv2dScratch<T> scratch,
+                   T* y);
 
 // dx =
 template <typename T>
 void Conv2dBackwardInput(const Compute& compute, const Conv2dShape& shape,
-                         const T* dy, const T* weight, T* scratch, T* dx);
+                         const T* dy, const T* weight, Conv2dScratch<T> scratch,
+                         T* dx);
 
 // dweight and dbias = or +=. Both in one, since both are sums over all of dy.
 template <typename T>
 void Conv2dBackwardParameters(const Compute& compute, const Conv2dShape& shape,
-                              Write write, const T* dy, const T* x, T* scratch,
-                              T* dweight, T* dbias);
+                              Write write, const T* dy, const T* x,
+                              Conv2dScratch<T> scratch, T* dweight, T* dbias);
 
 }  // namespace ringmaster
 

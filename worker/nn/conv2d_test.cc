@@ -46,19 +46,24 @@ struct Outputs {
 };
 
 template <typename T>
+Conv2dScratch<T> ScratchOf(std::vector<T>& elems) {
+  return {elems.data(), static_cast<int64_t>(elems.size())};
+}
+
+template <typename T>
 Outputs<T> RunFast(ThreadPool& pool, const Conv2dShape& shape,
                    const Inputs<T>& in) {
   const Compute compute = {.pool = pool};
   // Another operator's leftovers must not matter.
-  std::vector<T> scratch = Unwritten<T>(Conv2dScratchElems(shape));
+  std::vector<T> scratch = Unwritten<T>(Conv2dScratchElems(compute, shape));
   Outputs<T> out(in);
   Conv2dForward<T>(compute, shape, in.x.data(), in.weight.data(),
-                   in.bias.data(), scratch.data(), out.y.data());
+                   in.bias.data(), ScratchOf(scratch), out.y.data());
   Conv2dBackwardParameters<T>(compute, shape, Write::kSet, in.dy.data(),
-                              in.x.data(), scratch.data(), out.dweight.data(),
-                              out.dbias.data());
+                              in.x.data(), ScratchOf(scratch),
+                              out.dweight.data(), out.dbias.data());
   Conv2dBackwardInput<T>(compute, shape, in.dy.data(), in.weight.data(),
-                         scratch.data(), out.dx.data());
+                         ScratchOf(scratch), out.dx.data());
   return out;
 }
 
@@ -144,16 +149,16 @@ TEST(Conv2dTest, AddsToGradientsThatAreThere) {
   const Conv2dShape shape = {2, 4, 5, 3, 6, 3};
   const Inputs<double> in(shape);
   const Outputs<double> set = RunFast<double>(pool, shape, in);
-  std::vector<double> scratch(Conv2dScratchElems(shape));
+  std::vector<double> scratch(Conv2dScratchElems({pool}, shape));
   std::vector<double> dweight = Random<double>(set.dweight.size(), 7);
   std::vector<double> dbias = Random<double>(set.dbias.size(), 8);
   std::vector<double> want_dweight = dweight;
   std::vector<double> want_dbias = dbias;
   for (size_t i = 0; i < dweight.size(); ++i) want_dweight[i] += set.dweight[i];
   for (size_t i = 0; i < dbias.size(); ++i) want_dbias[i] += set.dbias[i];
-  Conv2dBackwardParameters<double>({.pool = pool}, shape, Write::kAdd,
-                                   in.dy.data(), in.x.data(), scratch.data(),
-                                   dweight.data(), dbias.data());
+  Conv2dBackwardParameters<double>(
+      {.pool = pool}, shape, Write::kAdd, in.dy.data(), in.x.data(),
+      ScratchOf(scratch), dweight.data(), dbias.data());
   EXPECT_EQ(dweight, want_dweight);
   EXPECT_EQ(dbias, want_dbias);
 }
@@ -167,11 +172,12 @@ TEST(Conv2dTest, AnEmptyBatchHasZeroGradients) {
 }
 
 TEST(Conv2dTest, ScratchOfALargerBatchIsEnoughForASmallerOne) {
+  ThreadPool pool(1);
   for (Conv2dShape shape : Shapes()) {
     int64_t before = 0;
     for (shape.batch = 0; shape.batch < 40; ++shape.batch) {
-      EXPECT_GE(Conv2dScratchElems(shape), before);
-      before = Conv2dScratchElems(shape);
+      EXPECT_GE(Conv2dScratchElems({pool}, shape), before);
+      before = Conv2dScratchElems({pool}, shape);
     }
   }
 }
@@ -199,15 +205,15 @@ TEST(Conv2dTest, AllocatesNothing) {
   const Conv2dShape shape = {5, 6, 7, 3, 9, 3};
   const Inputs<float> in(shape);
   Outputs<float> out(in);
-  std::vector<float> scratch(Conv2dScratchElems(shape));
+  std::vector<float> scratch(Conv2dScratchElems({pool}, shape));
   const Compute compute = {.pool = pool};
   const int64_t before = AllocationCount();
   Conv2dForward<float>(compute, shape, in.x.data(), in.weight.data(),
-                       in.bias.data(), scratch.data(), out.y.data());
+                       in.bias.data(), ScratchOf(scratch), out.y.data());
   Conv2dBackwardInput<float>(compute, shape, in.dy.data(), in.weight.data(),
-                             scratch.data(), out.dx.data());
+                             ScratchOf(scratch), out.dx.data());
   Conv2dBackwardParameters<float>(compute, shape, Write::kSet, in.dy.data(),
-                                  in.x.data(), scratch.data(),
+                                  in.x.data(), ScratchOf(scratch),
                                   out.dweight.data(), out.dbias.data());
   EXPECT_EQ(AllocationCount(), before);
   EXPECT_GT(before, 0);

@@ -28,7 +28,7 @@ void EmbeddingForward(const Compute& /*compute*/, EmbeddingShape shape,
 template <typename T>
 void EmbeddingBackward(const Compute& /*compute*/, EmbeddingShape shape,
                        Write write, const int32_t* ids, const T* dy,
-                       T* dtable) {
+                       int32_t* /*scratch*/, T* dtable) {
   if (write == Write::kSet)
     std::fill_n(dtable, shape.vocabulary * shape.dim, T{0});
   CallOnCpu<ScatterAddKernel<T>>(ids, shape.count, shape.dim, dy, dtable);
@@ -38,7 +38,7 @@ void EmbeddingBackward(const Compute& /*compute*/, EmbeddingShape shape,
   template void EmbeddingForward<T>(const Compute&, EmbeddingShape,         \
                                     const int32_t*, const T*, T*);          \
   template void EmbeddingBackward<T>(const Compute&, EmbeddingShape, Write, \
-                                     const int32_t*, const T*, T*);
+                                     const int32_t*, const T*, int32_t*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

@@ -24,11 +24,18 @@ template <typename T>
 void EmbeddingForward(const Compute& compute, EmbeddingShape shape,
                       const int32_t* ids, const T* table, T* y);
 
-// dtable [vocabulary,dim] = or +=: rows of dy are added in order of position, so the
-// result does not vary.
+// Elements of scratch that the gradients of up to `ids` ids are given: none.
+inline int64_t EmbeddingScratchElems(const Compute& /*compute*/,
+                                     int64_t /*ids*/) {
+  return 0;
+}
+
+// dtable [vocabulary,dim] = or +=: rows of dy are added in order of position,
+// so the result does not vary.
 template <typename T>
 void EmbeddingBackward(const Compute& compute, EmbeddingShape shape,
-                       Write write, const int32_t* ids, const T* dy, T* dtable);
+                       Write write, const int32_t* ids, const T* dy,
+                       int32_t* scratch, T* dtable);
 
 }  // namespace ringmaster
 

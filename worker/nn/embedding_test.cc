@@ -35,12 +35,12 @@ TYPED_TEST(EmbeddingTest, MatchesReferenceWithRepeatedIds) {
                                       gradient.data());
       got = Unwritten<T>(5 * dim);
       EmbeddingBackward<T>(OneThread(), shape, Write::kSet, ids.data(),
-                           dy.data(), got.data());
+                           dy.data(), nullptr, got.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, gradient, "dtable set"));
       got = want = Random<T>(5 * dim, 4);
       for (size_t i = 0; i < want.size(); ++i) want[i] += gradient[i];
       EmbeddingBackward<T>(OneThread(), shape, Write::kAdd, ids.data(),
-                           dy.data(), got.data());
+                           dy.data(), nullptr, got.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dtable added to"));
     }
   }
@@ -53,7 +53,7 @@ TEST(EmbeddingGradientTest, MatchesFiniteDifferences) {
   const std::vector<double> dy = Random<double>(18, 2);
   std::vector<double> dtable(12);
   EmbeddingBackward<double>(OneThread(), shape, Write::kSet, ids.data(),
-                            dy.data(), dtable.data());
+                            dy.data(), nullptr, dtable.data());
   ExpectGradient(table, dtable, [&](const std::vector<double>& point) {
     std::vector<double> y(18);
     EmbeddingForward<double>(OneThread(), shape, ids.data(), point.data(),

@@ -55,7 +55,8 @@ struct LayerNormCase {
   void Backward(const Compute& compute, Write write) {
     dgamma = Before<T>(write, shape.dim);
     dbeta = dgamma;
-    std::vector<T> scratch = Unwritten<T>(LayerNormScratchElems(shape));
+    std::vector<T> scratch =
+        Unwritten<T>(LayerNormScratchElems(compute, shape));
     LayerNormBackward<T>(compute, shape, write, dy.data(), sum.data(),
                          gamma.data(), mean.data(), rstd.data(), scratch.data(),
                          dsum.data(), dgamma.data(), dbeta.data());
@@ -162,7 +163,7 @@ TYPED_TEST(GptOperatorTest, EveryPoolGivesTheSameBits) {
     std::vector<T> dtokens = Unwritten<T>(50 * dim);
     std::vector<T> dpositions = Unwritten<T>(100 * dim);
     TokenEmbeddingBackwardTokens<T>(compute, shape, Write::kSet, tokens.data(),
-                                    norm.dy.data(), dtokens.data());
+                                    norm.dy.data(), nullptr, dtokens.data());
     TokenEmbeddingBackwardPositions<T>(compute, shape, Write::kSet,
                                        norm.dy.data(), dpositions.data());
     std::vector<T> gelu = Unwritten<T>(300 * dim);
@@ -233,7 +234,7 @@ TYPED_TEST(GptOperatorTest, TokenEmbeddingMatchesReferenceWithRepeatedIds) {
       for (Write write : {Write::kSet, Write::kAdd}) {
         got = want = Before<T>(write, 5 * dim);
         TokenEmbeddingBackwardTokens<T>(OneThread(), shape, write, ids.data(),
-                                        dy.data(), got.data());
+                                        dy.data(), nullptr, got.data());
         reference::TokenEmbeddingBackwardTokens<T>(shape, write, ids.data(),
                                                    dy.data(), want.data());
         ASSERT_NO_FATAL_FAILURE(ExpectNear(got, want, "dtokens"));
@@ -361,7 +362,8 @@ TEST(GptFiniteDifferenceTest, TokenEmbedding) {
   std::vector<double> dtokens(12);
   std::vector<double> dpositions(9);
   TokenEmbeddingBackwardTokens<double>(OneThread(), shape, Write::kSet,
-                                       ids.data(), dy.data(), dtokens.data());
+                                       ids.data(), dy.data(), nullptr,
+                                       dtokens.data());
   TokenEmbeddingBackwardPositions<double>(OneThread(), shape, Write::kSet,
                                           dy.data(), dpositions.data());
   const auto loss = [&](const std::vector<double>& tokens,

@@ -1,5 +1,3 @@
-#include "worker/nn/gpt.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -6,6 +6,7 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "worker/nn/dropout_mask.h"
+#include "worker/nn/linear.h"
 
 namespace ringmaster {
 namespace {
@@ -198,7 +199,7 @@ void ResidualLayerNormForward(const Compute& compute, RowShape shape,
                            std::max<int64_t>(1, kForwardGrain / dim), run);
 }
 
-int64_t LayerNormScratchElems(RowShape shape) {
+int64_t LayerNormScratchElems(const Compute& /*compute*/, RowShape shape) {
   const int64_t blocks =
       std::min(kMaxBlocks, (shape.rows + kMinBlockRows - 1) / kMinBlockRows);
   return blocks * 2 * shape.dim;
@@ -207,8 +208,8 @@ int64_t LayerNormScratchElems(RowShape shape) {
 template <typename T>
 void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma, const T* mean,
-                       const T* rstd, T* scratch, T* dsum, T* dgamma,
-                       T* dbeta) {
+                       const T* rstd, T* scratch, T* dsum, T* dgamma, T* dbeta,
+                       T* dsum_total) {
   const int64_t dim = shape.dim;
   const int64_t block_rows = BlockRows(shape.rows);
   const int64_t blocks = (shape.rows + block_rows - 1) / block_rows;
@@ -232,6 +233,9 @@ void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
                                      sums + dim + begin, dbeta + begin);
   };
   compute.pool.ParallelFor(dim, kSumGrain, add_up);
+  if (dsum_total == nullptr) return;
+  LinearBackwardBias<T>(compute, {.batch = shape.rows, .in = 0, .out = dim},
+                        write, dsum, dsum_total);
 }
 
 #define RM_INSTANTIATE(T)                                                    \
@@ -240,7 +244,7 @@ void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
       const T*, const T*, double, T*, T*, T*);                               \
   template void LayerNormBackward<T>(const Compute&, RowShape, Write,        \
                                      const T*, const T*, const T*, const T*, \
-                                     const T*, T*, T*, T*, T*);
+                                     const T*, T*, T*, T*, T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

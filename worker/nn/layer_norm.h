@@ -35,14 +35,17 @@ void ResidualLayerNormForward(const Compute& compute, RowShape shape,
                               T* y, T* mean, T* rstd);
 
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
-int64_t LayerNormScratchElems(RowShape shape);
+int64_t LayerNormScratchElems(const Compute& compute, RowShape shape);
 
 // dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's;
 // the gradient of x is dsum, and that of delta is dsum with forward's dropout.
+// Unless it is null, dsum_total [dim] = or += the sum of dsum's rows: where
+// there is no dropout, the gradient of the bias of what was added.
 template <typename T>
 void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma, const T* mean,
-                       const T* rstd, T* scratch, T* dsum, T* dgamma, T* dbeta);
+                       const T* rstd, T* scratch, T* dsum, T* dgamma, T* dbeta,
+                       T* dsum_total = nullptr);
 
 }  // namespace ringmaster
 

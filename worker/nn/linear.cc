@@ -54,6 +54,14 @@ void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
 }
 
 template <typename T>
+void LinearGeluBackwardInput(const Compute& compute, LinearShape shape,
+                             const T* dy, const T* weight, const T* pre,
+                             T* dpre) {
+  LinearBackwardInput<T>(compute, shape, dy, weight, dpre);
+  GeluBackward<T>(compute, shape.batch * shape.in, pre, dpre, dpre);
+}
+
+template <typename T>
 void LinearBackwardWeight(const Compute& compute, LinearShape shape,
                           Write write, const T* dy, const T* x, T* dweight) {
   const GemmOutput<T> output = {.c = dweight, .write = write};
@@ -77,6 +85,14 @@ void LinearBackwardBias(const Compute& compute, LinearShape shape, Write write,
       });
 }
 
+template <typename T>
+void LinearBackwardParameters(const Compute& compute, LinearShape shape,
+                              Write write, const T* dy, const T* x, T* dweight,
+                              T* dbias) {
+  LinearBackwardWeight<T>(compute, shape, write, dy, x, dweight);
+  LinearBackwardBias<T>(compute, shape, write, dy, dbias);
+}
+
 #define RM_INSTANTIATE(T)                                                     \
   template void LinearForward<T>(const Compute&, LinearShape, const T*,       \
                                  const T*, const T*, T*);                     \
@@ -87,7 +103,11 @@ void LinearBackwardBias(const Compute& compute, LinearShape shape, Write write,
   template void LinearBackwardWeight<T>(const Compute&, LinearShape, Write,   \
                                         const T*, const T*, T*);              \
   template void LinearBackwardBias<T>(const Compute&, LinearShape, Write,     \
-                                      const T*, T*);
+                                      const T*, T*);                          \
+  template void LinearGeluBackwardInput<T>(const Compute&, LinearShape,       \
+                                           const T*, const T*, const T*, T*); \
+  template void LinearBackwardParameters<T>(                                  \
+      const Compute&, LinearShape, Write, const T*, const T*, T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

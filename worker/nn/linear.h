@@ -46,6 +46,12 @@ template <typename T>
 void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
                          const T* weight, T* dx);
 
+// The same for an x that is GELU(pre), pre [batch,in]: dpre =
+template <typename T>
+void LinearGeluBackwardInput(const Compute& compute, LinearShape shape,
+                             const T* dy, const T* weight, const T* pre,
+                             T* dpre);
+
 // dweight = or +=
 template <typename T>
 void LinearBackwardWeight(const Compute& compute, LinearShape shape,
@@ -55,6 +61,12 @@ void LinearBackwardWeight(const Compute& compute, LinearShape shape,
 template <typename T>
 void LinearBackwardBias(const Compute& compute, LinearShape shape, Write write,
                         const T* dy, T* dbias);
+
+// Both: dweight and dbias = or +=
+template <typename T>
+void LinearBackwardParameters(const Compute& compute, LinearShape shape,
+                              Write write, const T* dy, const T* x, T* dweight,
+                              T* dbias);
 
 }  // namespace ringmaster
 

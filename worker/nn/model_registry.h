@@ -1,5 +1,5 @@
-// CreateModel makes a model by the name of its kind. A new model is one file,
-// and one line in model_registry.cc.
+// CreateModel makes a model on CPUs by the name of its kind; models.h has all
+// of them.
 #ifndef RINGMASTER_WORKER_NN_MODEL_REGISTRY_H_
 #define RINGMASTER_WORKER_NN_MODEL_REGISTRY_H_
 

@@ -62,7 +62,8 @@ void TokenEmbeddingForward(const Compute& compute, TokenEmbeddingShape shape,
 template <typename T>
 void TokenEmbeddingBackwardTokens(const Compute& compute,
                                   TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy, T* dtokens) {
+                                  const int32_t* ids, const T* dy,
+                                  int32_t* /*scratch*/, T* dtokens) {
   if (write == Write::kSet) {
     const auto clear = [&](int64_t begin, int64_t end) {
       std::fill(dtokens + begin, dtokens + end, T{0});
@@ -95,14 +96,14 @@ void TokenEmbeddingBackwardPositions(const Compute& compute,
       shape.window, RowGrain(dim * std::max<int64_t>(1, shape.samples)), run);
 }
 
-#define RM_INSTANTIATE(T)                                                      \
-  template void TokenEmbeddingForward<T>(const Compute&, TokenEmbeddingShape,  \
-                                         const int32_t*, const T*, const T*,   \
-                                         T*);                                  \
-  template void TokenEmbeddingBackwardTokens<T>(const Compute&,                \
-                                                TokenEmbeddingShape, Write,    \
-                                                const int32_t*, const T*, T*); \
-  template void TokenEmbeddingBackwardPositions<T>(                            \
+#define RM_INSTANTIATE(T)                                                     \
+  template void TokenEmbeddingForward<T>(const Compute&, TokenEmbeddingShape, \
+                                         const int32_t*, const T*, const T*,  \
+                                         T*);                                 \
+  template void TokenEmbeddingBackwardTokens<T>(                              \
+      const Compute&, TokenEmbeddingShape, Write, const int32_t*, const T*,   \
+      int32_t*, T*);                                                          \
+  template void TokenEmbeddingBackwardPositions<T>(                           \
       const Compute&, TokenEmbeddingShape, Write, const T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)

@@ -28,12 +28,13 @@ void TokenEmbeddingForward(const Compute& compute, TokenEmbeddingShape shape,
                            const int32_t* ids, const T* tokens,
                            const T* positions, T* y);
 
-// dtokens [vocabulary,dim] = or +=. The gradients of one id are added in the
+// dtokens [vocabulary,dim] = or +=, with embedding.h's scratch. The gradients of one id are added in the
 // order of ids.
 template <typename T>
 void TokenEmbeddingBackwardTokens(const Compute& compute,
                                   TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy, T* dtokens);
+                                  const int32_t* ids, const T* dy,
+                                  int32_t* scratch, T* dtokens);
 
 // dpositions [window,dim] = or +=
 template <typename T>

@@ -31,7 +31,8 @@ namespace ringmaster::cuda {
 inline constexpr int64_t kMaxHeadDim = 256;
 
 // Floats of scratch that backward needs.
-inline int64_t AttentionScratchElems(AttentionShape shape) {
+inline int64_t AttentionScratchElems(CudaStream& /*stream*/,
+                                     AttentionShape shape) {
   return shape.samples * shape.heads * shape.window;
 }
 

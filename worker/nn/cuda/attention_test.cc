@@ -74,7 +74,8 @@ class AttentionTest : public DeviceTest {
     const auto dout = DeviceArray<T>::Of(inputs.dout, offset_);
     const DeviceArray<T> out(OutCount(shape));
     const DeviceArray<float> log_sum_exp(RowCount(shape));
-    const DeviceArray<float> scratch(AttentionScratchElems(shape));
+    const DeviceArray<float> scratch(
+        AttentionScratchElems(this->stream(), shape));
     const DeviceArray<T> dqkv(QkvCount(shape));
     AttentionForward<T>(this->stream(), shape, dropout.on_device(), qkv.get(),
                         out.get(), log_sum_exp.get());

@@ -63,7 +63,10 @@ DeviceBatch BatchUpload::Upload(const Batch& batch, const PassValues& values) {
   placed.pixels = Append(slot, offset, batch.pixels());
   placed.targets = Append(slot, offset, batch.targets());
   placed.sample_ids = Append(slot, offset, batch.sample_ids());
-  placed.values = Append(slot, offset, absl::MakeConstSpan(&values, 1));
+  const PassValues* const on_device =
+      Append(slot, offset, absl::MakeConstSpan(&values, 1));
+  placed.scale = &on_device->scale;
+  placed.dropout_key = &on_device->dropout_key;
   copies_->CopyToDevice(slot.device.data(), slot.pinned.data(), offset);
   copies_->Record(*slot.is_here);
   compute_.Note(copies_->status());

@@ -36,11 +36,9 @@ struct DeviceBatch {
   const uint8_t* pixels = nullptr;      // [size, pixels]
   const int32_t* targets = nullptr;     // [size, targets]
   const int64_t* sample_ids = nullptr;  // [size]
-  const PassValues* values = nullptr;
-
-  // Addresses, for kernels.
-  const uint64_t* dropout_key() const { return &values->dropout_key; }
-  const float* scale() const { return &values->scale; }
+  // Of a training pass; see TrainOptions.
+  const float* scale = nullptr;
+  const uint64_t* dropout_key = nullptr;
 };
 
 class BatchUpload {

@@ -4,15 +4,16 @@
 
 #include <cstdint>
 
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/cuda/classifier.h"
-#include "worker/nn/cuda/device_buffers.h"
 
 namespace ringmaster::cuda {
 
 // For batches of up to `shape`.
 template <typename T>
-ClassifierScratch<T> TakeClassifierScratch(HeadShape shape,
-                                           DeviceCutter& cutter) {
+ClassifierScratch<T> TakeClassifierScratch(const CudaCompute& /*compute*/,
+                                           HeadShape shape,
+                                           BufferCutter& cutter) {
   const int64_t rows = LogitChunkRows(shape);
   return {
       .chunk_rows = rows,

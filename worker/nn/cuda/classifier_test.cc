@@ -128,7 +128,7 @@ TYPED_TEST(ClassifierTest, PredictMatchesReference) {
   using T = TypeParam;
   const HeadShape shape = {130, 12, 9};
   const Inputs<T> in(shape);
-  const ClassifierResult want = reference::ClassifierPredict<float>(
+  const reference::ClassifierResult want = reference::ClassifierPredict<float>(
       shape, in.x.data(), in.weight.data(), in.bias.data(), in.targets.data());
   for (const int64_t chunk_rows : {130, 64, 7}) {
     const typename TestFixture::Arrays arrays(shape, chunk_rows, in);
@@ -190,10 +190,13 @@ TEST(ClassifierChunkTest, MoreRowsNeverHaveSmallerChunks) {
             int64_t{21362} * 50264);
 }
 
-TEST(ClassifierChunkTest, ModelsTakeScratchForChunksOfThatSize) {
+using ClassifierScratchTest = MatmulDeviceTest;
+
+TEST_F(ClassifierScratchTest, ModelsTakeScratchForChunksOfThatSize) {
   const HeadShape gpt2 = {64 * 1024, 768, 50304};
-  DeviceCutter counter(nullptr);
-  const auto scratch = TakeClassifierScratch<__nv_bfloat16>(gpt2, counter);
+  BufferCutter counter(nullptr);
+  const auto scratch =
+      TakeClassifierScratch<__nv_bfloat16>(compute(), gpt2, counter);
   EXPECT_EQ(scratch.chunk_rows, LogitChunkRows(gpt2));
   EXPECT_GT(scratch.chunk_rows, 16384);
   EXPECT_GE(counter.taken(), scratch.chunk_rows * 50304 * 2);

@@ -85,11 +85,12 @@ bool TryCudnnBackwardWeight(const CudaCompute& compute,
 
 }  // namespace
 
-int64_t LeastPatchScratchElems(const Conv2dShape& shape) {
+int64_t LeastConv2dScratchElems(const Conv2dShape& shape) {
   return TurnedElems(shape) + LargestPatchElems(shape);
 }
 
-int64_t PatchScratchElems(const Conv2dShape& shape) {
+int64_t Conv2dScratchElems(const CudaCompute& /*compute*/,
+                           const Conv2dShape& shape) {
   const int64_t patch = LargestPatchElems(shape);
   const int64_t all = Pixels(shape) * patch;
   return TurnedElems(shape) + std::max(patch, std::min(all, kPatchElems));

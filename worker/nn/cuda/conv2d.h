@@ -27,17 +27,11 @@
 
 namespace ringmaster::cuda {
 
-// Device memory that a convolution computes in.
-template <typename T>
-struct Conv2dScratch {
-  T* data;
-  int64_t elems;  // from LeastPatchScratchElems on
-};
-
 // Elements of scratch with which each operator below is fast, for this batch or
 // a smaller one, and with which it works at all.
-int64_t PatchScratchElems(const Conv2dShape& shape);
-int64_t LeastPatchScratchElems(const Conv2dShape& shape);
+int64_t Conv2dScratchElems(const CudaCompute& compute,
+                           const Conv2dShape& shape);
+int64_t LeastConv2dScratchElems(const Conv2dShape& shape);
 
 // y =
 template <typename T>

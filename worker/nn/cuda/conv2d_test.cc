@@ -132,8 +132,8 @@ TYPED_TEST(Conv2dTest, MatchesReferenceWithMuchAndLittleScratch) {
        {Conv2dShape{1, 1, 1, 1, 1, 1}, Conv2dShape{2, 5, 4, 3, 7, 3},
         Conv2dShape{2, 4, 6, 8, 16, 3}, Conv2dShape{1, 3, 2, 2, 4, 5},
         Conv2dShape{3, 1, 7, 16, 8, 1}}) {
-    const int64_t least = LeastPatchScratchElems(shape);
-    const int64_t enough = PatchScratchElems(shape);
+    const int64_t least = LeastConv2dScratchElems(shape);
+    const int64_t enough = Conv2dScratchElems(this->compute(), shape);
     ASSERT_LE(least, enough);
     for (const int64_t scratch : {least, (least + enough) / 2, enough})
       this->ExpectMatchesReference(shape, scratch);
@@ -148,25 +148,29 @@ TYPED_TEST(Conv2dTest, MatchesReferenceWithCudnn) {
   for (const Conv2dShape& shape :
        {Conv2dShape{2, 4, 6, 8, 16, 3}, Conv2dShape{4, 16, 16, 64, 32, 3},
         Conv2dShape{3, 8, 7, 16, 8, 1}, Conv2dShape{2, 9, 9, 8, 8, 5}}) {
-    this->ExpectMatchesReference(shape, PatchScratchElems(shape));
+    this->ExpectMatchesReference(shape,
+                                 Conv2dScratchElems(this->compute(), shape));
   }
   EXPECT_TRUE(log.lines().empty()) << log.lines()[0];
   // As far as cuDNN can, and the rest by our own kernels.
   for (const Conv2dShape& shape :
        {Conv2dShape{1, 1, 1, 1, 1, 1}, Conv2dShape{2, 5, 4, 3, 7, 3},
         Conv2dShape{2, 8, 8, 3, 16, 3}}) {
-    this->ExpectMatchesReference(shape, PatchScratchElems(shape));
+    this->ExpectMatchesReference(shape,
+                                 Conv2dScratchElems(this->compute(), shape));
   }
   const Conv2dShape empty = {0, 4, 4, 2, 3, 3};
-  const Outputs got = this->Run(empty, PatchScratchElems(empty), Write::kSet,
-                                RandomInputs<TypeParam>(empty));
+  const Outputs got =
+      this->Run(empty, Conv2dScratchElems(this->compute(), empty), Write::kSet,
+                RandomInputs<TypeParam>(empty));
   EXPECT_EQ(got.dweight, std::vector<float>(Weights(empty), 0));
 }
 
 TYPED_TEST(Conv2dTest, EmptyBatchHasNoGradient) {
   const Conv2dShape shape = {0, 4, 4, 2, 3, 3};
-  const Outputs got = this->Run(shape, PatchScratchElems(shape), Write::kSet,
-                                RandomInputs<TypeParam>(shape));
+  const Outputs got =
+      this->Run(shape, Conv2dScratchElems(this->compute(), shape), Write::kSet,
+                RandomInputs<TypeParam>(shape));
   EXPECT_EQ(got.dweight, std::vector<float>(Weights(shape), 0));
   EXPECT_EQ(got.dbias, std::vector<float>(3, 0));
 }
@@ -176,8 +180,8 @@ TYPED_TEST(Conv2dTest, WhatIsNotANumberShowsAroundItself) {
   const Conv2dShape shape = {1, 5, 5, 2, 3, 3};
   Inputs in = RandomInputs<T>(shape);
   in.x[(2 * 5 + 1) * 2] = std::numeric_limits<float>::quiet_NaN();
-  const Outputs got =
-      this->Run(shape, PatchScratchElems(shape), Write::kSet, in);
+  const Outputs got = this->Run(
+      shape, Conv2dScratchElems(this->compute(), shape), Write::kSet, in);
   for (int64_t row = 0; row < 5; ++row) {
     for (int64_t column = 0; column < 5; ++column) {
       const bool is_near = std::abs(row - 2) <= 1 && std::abs(column - 1) <= 1;

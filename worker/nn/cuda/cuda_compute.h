@@ -20,6 +20,10 @@ struct CudaCompute {
   CudnnAttention* cudnn_attention = nullptr;
   // The same for convolutions.
   CudnnConvolution* cudnn_convolution = nullptr;
+
+  // For operators that need the stream alone: a model calls them all alike, see
+  // worker/nn/backend.h.
+  operator CudaStream&() const { return stream; }  // NOLINT: implicit
 };
 
 }  // namespace ringmaster::cuda

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "common/status/check.h"
@@ -35,13 +36,13 @@ template <typename T>
 absl::Status CudaModel<T>::PlanBuffers() {
   RETURN_IF_ERROR(device_.MakeCurrent());
   RETURN_IF_ERROR(
-      buffers_.Plan(device_.allocator(), [this](DeviceCutter& cutter) {
-        sums_ = cutter.Take<Sums>(1);
+      buffers_.Plan(device_.allocator(), [this](BufferCutter& cutter) {
+        sums_ = cutter.Take<PassSums>(1);
         logits_ = cutter.Take<float>(input().vocabulary);
         Cut(cutter);
       }));
   ASSIGN_OR_RETURN(host_sums_,
-                   device_.pinned_allocator().Allocate(sizeof(Sums)));
+                   device_.pinned_allocator().Allocate(sizeof(PassSums)));
   ASSIGN_OR_RETURN(upload_, BatchUpload::Create(device_, stream(),
                                                 input().shape, max_batch_));
   host_logits_.resize(static_cast<size_t>(input().vocabulary));
@@ -123,7 +124,7 @@ double CudaModel<T>::ForwardBackward(const Batch& batch,
               [&](const CancelToken* cancel, GradientObserver& observed) {
                 // They stay as they are within a step.
                 if (options.write == Write::kSet) RefreshParameters();
-                Train(placed, {options.write, cancel}, observed);
+                Train(placed, {options.write, cancel}, observed, sums_);
               });
   if (marks != nullptr) stream().Record(*marks->end);
   // It has not passed all its marks, and counts for nothing.
@@ -152,8 +153,8 @@ absl::StatusOr<DeviceReport> CudaModel<T>::AwaitDevice() {
     RETURN_IF_ERROR(stream().Synchronize());
     return DeviceReport();
   }
-  auto* const host = static_cast<Sums*>(host_sums_.data());
-  stream().CopyToHost(host, sums_, sizeof(Sums));
+  auto* const host = static_cast<PassSums*>(host_sums_.data());
+  stream().CopyToHost(host, sums_, sizeof(PassSums));
   RETURN_IF_ERROR(stream().Synchronize());
   ASSIGN_OR_RETURN(DeviceReport report, ReadMarks());
   report.loss_sum = host->loss_sum;
@@ -165,11 +166,11 @@ Prediction CudaModel<T>::Predict(const Batch& batch) {
   bound_.CheckBatch(batch, input(), max_batch_);
   passes_ = 0;  // of a step that was given up
   stream().FillZero(&sums_->predicted_loss,
-                    sizeof(Sums) - offsetof(Sums, predicted_loss));
+                    sizeof(PassSums) - offsetof(PassSums, predicted_loss));
   RefreshParameters();
-  Evaluate(upload_->Upload(batch));
-  auto* const host = static_cast<Sums*>(host_sums_.data());
-  stream().CopyToHost(host, sums_, sizeof(Sums));
+  Evaluate(upload_->Upload(batch), sums_);
+  auto* const host = static_cast<PassSums*>(host_sums_.data());
+  stream().CopyToHost(host, sums_, sizeof(PassSums));
   // The error is for AwaitDevice to tell.
   if (!stream().Synchronize().ok())
     return {.loss_sum = std::numeric_limits<double>::quiet_NaN()};
@@ -177,14 +178,19 @@ Prediction CudaModel<T>::Predict(const Batch& batch) {
 }
 
 template <typename T>
-DeviceBatch CudaModel<T>::UploadContext(absl::Span<const int32_t> context,
-                                        WindowPadding padding) {
+PlacedContext<DeviceBatch> CudaModel<T>::PlaceContext(
+    absl::Span<const int32_t> context, WindowPadding padding,
+    int64_t /*window*/) {
   RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "a model that continues text has some, buffers and parameters");
   context_.Resize(1);
-  FillWindow(context, padding, context_.mutable_inputs());
+  const auto seen = static_cast<int64_t>(
+      FillWindow(context, padding, context_.mutable_inputs()));
   RefreshParameters();
-  return upload_->Upload(context_);
+  const int64_t tokens = input().shape.tokens;
+  return {.batch = upload_->Upload(context_),
+          .tokens = tokens,
+          .last = (padding == WindowPadding::kBefore ? tokens : seen) - 1};
 }
 
 template <typename T>

@@ -1,6 +1,6 @@
-// CudaModel is what all models on a GPU have in common: the working copy of the
-// parameters, the batch's way to the device, and what a pass leaves there for
-// the host to ask for.
+// CudaModel is the backend (worker/nn/backend.h) of models on a GPU: the working
+// copy of the parameters, the batch's way to the device, and what a pass leaves
+// there for the host to ask for.
 //
 // T is what activations and the working copy of the parameters are made of:
 // float, __nv_bfloat16 or __half. Parameters, gradients and losses are float
@@ -16,23 +16,24 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
-#include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/backend.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/context_window.h"
 #include "worker/nn/cuda/batch_upload.h"
+#include "worker/nn/cuda/classifier.h"
+#include "worker/nn/cuda/classifier_scratch.h"
 #include "worker/nn/cuda/cuda_compute.h"
-#include "worker/nn/cuda/device_buffers.h"
+#include "worker/nn/cuda/device_dropout.h"
 #include "worker/nn/cuda/pass_graphs.h"
 #include "worker/nn/model.h"
 
@@ -46,17 +47,18 @@ struct CudaModelParts {
   bool use_graphs = true;  // for training passes, see PassGraphs
 };
 
-// The options for queueing a training pass; its data come with the batch.
-struct PassOptions {
-  Write write = Write::kSet;
-  const CancelToken* cancel = nullptr;  // may be null
-};
-
 template <typename T>
 class CudaModel : public Model<float> {
  public:
-  // Plans the buffers with Cut; the last step of a model's creation, see
-  // CreateCudaModelOf. RESOURCE_EXHAUSTED: the device has no memory for them.
+  using Element = T;
+  using Sum = float;
+  using Parameter = float;
+  using Parts = CudaModelParts;
+  using PlacedBatch = DeviceBatch;
+  using ClassifierScratch = cuda::ClassifierScratch<T>;
+
+  // Plans the buffers with Cut; the last step of a model's creation.
+  // RESOURCE_EXHAUSTED: the device has no memory for them.
   [[nodiscard]] absl::Status PlanBuffers();
 
   int64_t max_batch() const override { return max_batch_; }
@@ -70,38 +72,37 @@ class CudaModel : public Model<float> {
   absl::StatusOr<DeviceReport> AwaitDevice() final;
 
  protected:
-  // The sums that the device adds up, in its memory and, once fetched, in the
-  // host's.
-  struct Sums {
-    double loss_sum = 0;        // of training passes
-    double predicted_loss = 0;  // of one Predict
-    int64_t correct = 0;        // of one Predict
-  };
-
   explicit CudaModel(const CudaModelParts& parts)
       : device_(parts.device),
         compute_(parts.compute),
         max_batch_(parts.max_batch),
         graphs_(parts.compute.stream, parts.use_graphs) {}
 
-  // Takes the model's buffers for max_batch() samples.
-  virtual void Cut(DeviceCutter& cutter) = 0;
-  // For messages: "gpt".
+  virtual void Cut(BufferCutter& cutter) = 0;
   virtual const char* kind() const = 0;
-  // Queues a training pass, adding its loss to sums()->loss_sum; tells
-  // `observer` as ForwardBackward does.
   virtual void Train(const DeviceBatch& batch, const PassOptions& options,
-                     GradientObserver& observer) = 0;
-  // Queues an evaluation, adding to the rest of sums().
-  virtual void Evaluate(const DeviceBatch& batch) = 0;
+                     GradientObserver& observer, PassSums* sums) = 0;
+  virtual void Evaluate(const DeviceBatch& batch, PassSums* sums) = 0;
 
-  // Makes a working copy of the parameters as they are now.
-  void RefreshParameters();
-  // Brings the end of a text to the device, as a batch of one sample, see
-  // FillWindow, and the parameters as they are now: for NextTokenLogits, with
-  // its requirements.
-  DeviceBatch UploadContext(absl::Span<const int32_t> context,
-                            WindowPadding padding);
+  static DeviceDropout DropoutAt(const DeviceBatch& batch, double rate,
+                                 uint64_t site, int64_t elems_per_sample) {
+    return {.rate = rate,
+            .pass_key = batch.dropout_key,
+            .site = site,
+            .sample_ids = batch.sample_ids,
+            .elems_per_sample = elems_per_sample};
+  }
+
+  // The most tokens of a context that NextTokenLogits sees: what a batch has
+  // room for.
+  static int64_t ContextTokens(int64_t /*window*/, int64_t sample_tokens) {
+    return sample_tokens;
+  }
+  // Requires what NextTokenLogits does. Brings the parameters as they are now,
+  // too. Always as long as a sample: operators are planned for that shape.
+  PlacedContext<DeviceBatch> PlaceContext(absl::Span<const int32_t> context,
+                                          WindowPadding padding,
+                                          int64_t window);
   // Copies `count` logits to the host and waits for them.
   [[nodiscard]] absl::StatusOr<absl::Span<const float>> FetchLogits(
       const T* logits, int64_t count);
@@ -112,10 +113,7 @@ class CudaModel : public Model<float> {
   }
   float* gradient(int index) const { return bound_.gradient(index); }
 
-  CudaDevice& device() const { return device_; }
-  CudaStream& stream() const { return compute_.stream; }
   const CudaCompute& compute() const { return compute_; }
-  Sums* sums() const { return sums_; }
 
  private:
   // The marks that time one pass.
@@ -127,7 +125,10 @@ class CudaModel : public Model<float> {
   // Marks the turn on the way to another observer.
   class MarkTurn;
 
+  CudaStream& stream() const { return compute_.stream; }
   [[nodiscard]] absl::Status MakeWorkingCopy(int64_t elems);
+  // Makes a working copy of the parameters as they are now.
+  void RefreshParameters();
   // The marks of the next pass; null where there was no memory for more.
   PassMarks* NextMarks();
   [[nodiscard]] absl::StatusOr<DeviceReport> ReadMarks();
@@ -136,11 +137,11 @@ class CudaModel : public Model<float> {
   const CudaCompute compute_;
   const int64_t max_batch_;
 
-  DeviceBuffers buffers_;
-  Sums* sums_ = nullptr;     // in buffers_
-  float* logits_ = nullptr;  // in buffers_, of FetchLogits
-  Allocation host_sums_;     // pinned
-  Allocation working_copy_;  // empty where T is float
+  ModelBuffers buffers_;
+  PassSums* sums_ = nullptr;  // in buffers_
+  float* logits_ = nullptr;   // in buffers_, of FetchLogits
+  Allocation host_sums_;      // pinned
+  Allocation working_copy_;   // empty where T is float
   const T* working_parameters_ = nullptr;
   BoundTensors<float> bound_;
   absl::Span<const float> parameters_;
@@ -149,34 +150,9 @@ class CudaModel : public Model<float> {
   std::vector<PassMarks> marks_;
   size_t passes_ = 0;  // since AwaitDevice
   std::vector<float> host_logits_;
-  Batch context_{0, SampleShape()};  // of UploadContext
+  Batch context_{0, SampleShape()};  // of PlaceContext
   PassGraphs graphs_;                // of what is above, and gone before it
 };
-
-// Makes a ModelOf<T>, of the T that `precision` computes in.
-// RESOURCE_EXHAUSTED: the device has no memory for the buffers.
-template <template <typename> class ModelOf, typename Settings>
-[[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModelOf(
-    const CudaModelParts& parts, Precision precision,
-    const Settings& settings) {
-  const auto create =
-      [&]<typename T>(
-          T /*element*/) -> absl::StatusOr<std::unique_ptr<Model<float>>> {
-    auto model = std::make_unique<ModelOf<T>>(parts, settings);
-    RETURN_IF_ERROR(model->PlanBuffers());
-    return model;
-  };
-  switch (precision) {
-    case Precision::kBFloat16:
-      return create(__nv_bfloat16());
-    case Precision::kFloat16:
-      return create(__half());
-    case Precision::kFloat32:
-    case Precision::kTf32:
-      break;  // parts.compute knows which
-  }
-  return create(float());
-}
 
 }  // namespace ringmaster::cuda
 

@@ -1,44 +1,37 @@
 #include "worker/nn/cuda/cuda_model_registry.h"
 
-#include <string>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "worker/nn/cuda/cuda_cnn.h"
-#include "worker/nn/cuda/cuda_gpt.h"
-#include "worker/nn/cuda/cuda_mlp.h"
+// The operators of the models, for argument-dependent lookup.
+#include "worker/nn/cuda/activations.h"
+#include "worker/nn/cuda/attention.h"
+#include "worker/nn/cuda/classifier.h"
+#include "worker/nn/cuda/classifier_scratch.h"
+#include "worker/nn/cuda/conv2d.h"
+#include "worker/nn/cuda/embedding.h"
+#include "worker/nn/cuda/fill_zero.h"
+#include "worker/nn/cuda/layer_norm.h"
+#include "worker/nn/cuda/linear.h"
+#include "worker/nn/cuda/pooling.h"
+#include "worker/nn/cuda/self_attention.h"
+#include "worker/nn/models.h"
 
 namespace ringmaster::cuda {
-namespace {
-
-struct Registration {
-  const char* kind;
-  absl::StatusOr<std::unique_ptr<Model<float>>> (*create)(
-      const CudaModelParts& parts, Precision precision,
-      const ModelConfig& config);
-};
-
-constexpr Registration kModels[] = {
-    {"cnn", &CreateCudaCnn},
-    {"gpt", &CreateCudaGpt},
-    {"mlp", &CreateCudaMlp},
-};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModel(
     const CudaModelParts& parts, Precision precision,
     const ModelConfig& config) {
-  std::string known;
-  for (const Registration& registration : kModels) {
-    if (config.kind == registration.kind) {
-      return registration.create(parts, precision, config);
-    }
-    absl::StrAppend(&known, known.empty() ? "" : ", ", registration.kind);
+  switch (precision) {
+    case Precision::kBFloat16:
+      return CreateModelOn<CudaModel<__nv_bfloat16>>(parts, config);
+    case Precision::kFloat16:
+      return CreateModelOn<CudaModel<__half>>(parts, config);
+    case Precision::kFloat32:
+    case Precision::kTf32:
+      break;  // parts.compute knows which
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.kind is \"", config.kind,
-                   "\"; those that compute on a GPU are ", known));
+  return CreateModelOn<CudaModel<float>>(parts, config);
 }
 
 }  // namespace ringmaster::cuda

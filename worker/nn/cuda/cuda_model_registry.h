@@ -14,7 +14,7 @@ namespace ringmaster::cuda {
 
 // As CreateModel of worker/nn/model_registry.h. Activations and the operands of
 // matrix products are of `precision`; parameters and gradients are float.
-//   INVALID_ARGUMENT    as there; or the kind computes on CPUs only
+//   INVALID_ARGUMENT    as there
 //   RESOURCE_EXHAUSTED  the device has no memory for the buffers
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModel(
     const CudaModelParts& parts, Precision precision,

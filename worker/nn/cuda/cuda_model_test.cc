@@ -154,10 +154,10 @@ TEST_F(CudaModelErrorsTest, SaysWhichModelsThereAre) {
   const auto matmul =
       *CudaMatmul::Create(*device, stream(), {.measure = false});
   const auto model = CreateCudaModel({*device, {stream(), *matmul}, 1},
-                                     Precision::kFloat32, {.kind = "bigram"});
+                                     Precision::kFloat32, {.kind = "rnn"});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(model.status().message()),
-              HasSubstr("those that compute on a GPU are cnn, gpt, mlp"));
+              HasSubstr("known are bigram, cnn, gpt, mlp"));
 }
 
 TEST_F(CudaModelErrorsTest, SaysThatTheDeviceIsTooSmall) {

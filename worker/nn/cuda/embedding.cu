@@ -142,7 +142,7 @@ void TokenEmbeddingForward(CudaStream& stream, TokenEmbeddingShape shape,
              shape.dim, shape.window, ids, tokens, positions, y);
 }
 
-int64_t EmbeddingBackwardScratchElems(int64_t ids) {
+int64_t EmbeddingScratchElems(CudaStream& /*stream*/, int64_t ids) {
   return IdOrderScratchElems(ids);
 }
 

@@ -35,7 +35,7 @@ void TokenEmbeddingForward(CudaStream& stream, TokenEmbeddingShape shape,
                            const T* positions, T* y);
 
 // Elements of scratch for the gradients of up to `ids` ids.
-int64_t EmbeddingBackwardScratchElems(int64_t ids);
+int64_t EmbeddingScratchElems(CudaStream& stream, int64_t ids);
 
 // dtable [vocabulary,dim] = or +=
 template <typename T>

@@ -25,7 +25,7 @@ class EmbeddingTest : public DeviceTest {
     const DeviceArray<int32_t> device_ids(ids);
     const auto device_dy = DeviceArray<T>::Of(dy, offset);
     const DeviceArray<int32_t> scratch(
-        EmbeddingBackwardScratchElems(shape.count));
+        EmbeddingScratchElems(this->stream(), shape.count));
     const DeviceArray<float> dtable(
         Before<float>(write, shape.vocabulary * shape.dim), offset);
     EmbeddingBackward<T>(this->stream(), shape, write, device_ids.get(),
@@ -43,7 +43,7 @@ std::vector<float> CpuBackward(EmbeddingShape shape, Write write,
   std::vector<float> dtable =
       Before<float>(write, shape.vocabulary * shape.dim);
   ringmaster::EmbeddingBackward<float>(OneThread(), shape, write, ids.data(),
-                                       dy.data(), dtable.data());
+                                       dy.data(), nullptr, dtable.data());
   return dtable;
 }
 
@@ -131,7 +131,7 @@ TYPED_TEST(EmbeddingTest, OfTokensAndPositionsMatchesTheCpu) {
 
         for (Write write : {Write::kSet, Write::kAdd}) {
           const DeviceArray<int32_t> scratch(
-              EmbeddingBackwardScratchElems(samples * 13));
+              EmbeddingScratchElems(this->stream(), samples * 13));
           const DeviceArray<float> dtokens(Before<float>(write, 300 * dim),
                                            offset);
           const DeviceArray<float> dpositions(Before<float>(write, 13 * dim),
@@ -145,7 +145,7 @@ TYPED_TEST(EmbeddingTest, OfTokensAndPositionsMatchesTheCpu) {
           std::vector<float> want_tokens = Before<float>(write, 300 * dim);
           std::vector<float> want_positions = Before<float>(write, 13 * dim);
           ringmaster::TokenEmbeddingBackwardTokens<float>(
-              OneThread(), shape, write, ids.data(), dy.data(),
+              OneThread(), shape, write, ids.data(), dy.data(), nullptr,
               want_tokens.data());
           ringmaster::TokenEmbeddingBackwardPositions<float>(
               OneThread(), shape, write, dy.data(), want_positions.data());

@@ -387,7 +387,7 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
   }
 }
 
-int64_t LayerNormBackwardScratchElems(RowShape shape) {
+int64_t LayerNormScratchElems(CudaStream& /*stream*/, RowShape shape) {
   const int64_t blocks =
       std::min(kMaxBlocks, CeilDivide(shape.rows, kMinBlockRows));
   return blocks * kSums * shape.dim;

@@ -34,7 +34,7 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
                               T* y, float* mean, float* rstd);
 
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
-int64_t LayerNormBackwardScratchElems(RowShape shape);
+int64_t LayerNormScratchElems(CudaStream& stream, RowShape shape);
 
 // dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's. Unless
 // it is null, dsum_total [dim] = or += the sum of dsum's rows as they are written:

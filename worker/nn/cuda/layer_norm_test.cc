@@ -78,7 +78,7 @@ class LayerNormTest : public DeviceTest {
         y.get(), mean.get(), rstd.get());
 
     const auto dsum = DeviceArray<T>::Of(inputs.dsum, offset);
-    const DeviceArray<float> scratch(LayerNormBackwardScratchElems(shape));
+    const DeviceArray<float> scratch(LayerNormScratchElems(stream(), shape));
     const DeviceArray<float> dgamma(Before<float>(options.write, shape.dim),
                                     offset);
     const DeviceArray<float> dbeta(Before<float>(options.write, shape.dim),

@@ -25,9 +25,9 @@ bool TryCudnn(const CudaCompute& compute, const DeviceDropout& dropout,
 }  // namespace
 
 template <typename T>
-void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
-                          const DeviceDropout& dropout, const T* qkv, T* out,
-                          float* log_sum_exp) {
+void AttentionForward(const CudaCompute& compute, AttentionShape shape,
+                      const DeviceDropout& dropout, const T* qkv, T* out,
+                      float* log_sum_exp) {
   if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
         return cudnn.template Forward<T>(shape, qkv, out, log_sum_exp);
       })) {
@@ -37,10 +37,10 @@ void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
 }
 
 template <typename T>
-void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
-                           const DeviceDropout& dropout, const T* dout,
-                           const T* qkv, const T* out, const float* log_sum_exp,
-                           float* scratch, T* dqkv) {
+void AttentionBackward(const CudaCompute& compute, AttentionShape shape,
+                       const DeviceDropout& dropout, const T* dout,
+                       const T* qkv, const T* out, const float* log_sum_exp,
+                       float* scratch, T* dqkv) {
   if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
         return cudnn.template Backward<T>(shape, dout, qkv, out, log_sum_exp,
                                           scratch, dqkv);
@@ -51,13 +51,13 @@ void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
                        log_sum_exp, scratch, dqkv);
 }
 
-#define RM_INSTANTIATE(T)                                                   \
-  template void SelfAttentionForward<T>(const CudaCompute&, AttentionShape, \
-                                        const DeviceDropout&, const T*, T*, \
-                                        float*);                            \
-  template void SelfAttentionBackward<T>(                                   \
-      const CudaCompute&, AttentionShape, const DeviceDropout&, const T*,   \
-      const T*, const T*, const float*, float*, T*);
+#define RM_INSTANTIATE(T)                                                      \
+  template void AttentionForward<T>(const CudaCompute&, AttentionShape,        \
+                                    const DeviceDropout&, const T*, T*,        \
+                                    float*);                                   \
+  template void AttentionBackward<T>(const CudaCompute&, AttentionShape,       \
+                                     const DeviceDropout&, const T*, const T*, \
+                                     const T*, const float*, float*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -15,17 +15,17 @@ namespace ringmaster::cuda {
 
 // out =, log_sum_exp =
 template <typename T>
-void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
-                          const DeviceDropout& dropout, const T* qkv, T* out,
-                          float* log_sum_exp);
+void AttentionForward(const CudaCompute& compute, AttentionShape shape,
+                      const DeviceDropout& dropout, const T* qkv, T* out,
+                      float* log_sum_exp);
 
 // dqkv =, from what forward was given and gave. scratch
 // [AttentionScratchElems].
 template <typename T>
-void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
-                           const DeviceDropout& dropout, const T* dout,
-                           const T* qkv, const T* out, const float* log_sum_exp,
-                           float* scratch, T* dqkv);
+void AttentionBackward(const CudaCompute& compute, AttentionShape shape,
+                       const DeviceDropout& dropout, const T* dout,
+                       const T* qkv, const T* out, const float* log_sum_exp,
+                       float* scratch, T* dqkv);
 
 }  // namespace ringmaster::cuda
 

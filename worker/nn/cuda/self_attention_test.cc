@@ -71,12 +71,12 @@ class SelfAttentionTest : public MatmulDeviceTest {
     const auto device_dout = DeviceArray<T>::Of(dout);
     const DeviceArray<T> out(OutCount(shape)), dqkv(3 * OutCount(shape));
     const DeviceArray<float> log_sum_exp(RowCount(shape)),
-        scratch(AttentionScratchElems(shape));
-    SelfAttentionForward<T>(compute, shape, dropout, device_qkv.get(),
-                            out.get(), log_sum_exp.get());
-    SelfAttentionBackward<T>(compute, shape, dropout, device_dout.get(),
-                             device_qkv.get(), out.get(), log_sum_exp.get(),
-                             scratch.get(), dqkv.get());
+        scratch(AttentionScratchElems(this->stream(), shape));
+    AttentionForward<T>(compute, shape, dropout, device_qkv.get(), out.get(),
+                        log_sum_exp.get());
+    AttentionBackward<T>(compute, shape, dropout, device_dout.get(),
+                         device_qkv.get(), out.get(), log_sum_exp.get(),
+                         scratch.get(), dqkv.get());
     EXPECT_TRUE(this->Finish());
     return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};
   }

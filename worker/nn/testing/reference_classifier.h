@@ -11,6 +11,13 @@
 
 namespace ringmaster::reference {
 
+struct ClassifierResult {
+  double loss_sum = 0;
+  // Rows whose target has the largest logit, and is the first of those that
+  // have.
+  int64_t correct = 0;
+};
+
 template <typename T>
 double ClassifierTrain(HeadShape shape, double scale, Write write, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,

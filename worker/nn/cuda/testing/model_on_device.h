@@ -20,6 +20,13 @@
 
 namespace ringmaster::cuda {
 
+inline ModelConfig SmallBigram() {
+  return {.kind = "bigram",
+          .settings = {{"vocabulary", {40}},
+                       {"window", {5}},
+                       {"embedding_dim", {16}}}};
+}
+
 inline ModelConfig SmallMlp() {
   return {.kind = "mlp",
           .settings = {{"window", {5}},
@@ -55,7 +62,9 @@ struct ModelCase {
 };
 
 inline std::vector<ModelCase> ModelCases() {
-  return {ModelCase{"Mlp", SmallMlp()},
+  return {ModelCase{"Bigram", SmallBigram()},
+          ModelCase{"BigramBFloat16", SmallBigram(), Precision::kBFloat16},
+          ModelCase{"Mlp", SmallMlp()},
           ModelCase{"MlpBFloat16", SmallMlp(), Precision::kBFloat16},
           ModelCase{"MlpFloat16", SmallMlp(), Precision::kFloat16},
           ModelCase{"Cnn", SmallCnn()},

@@ -1,0 +1,71 @@
+#include "worker/nn/cpu_model.h"
+
+#include <algorithm>
+
+#include "common/status/check.h"
+#include "worker/data/batch.h"
+
+namespace ringmaster {
+namespace {
+
+HostBatch Place(const Batch& batch) {
+  return {.size = batch.size(),
+          .inputs = batch.inputs().data(),
+          .pixels = batch.pixels().data(),
+          .targets = batch.targets().data(),
+          .sample_ids = batch.sample_ids().data()};
+}
+
+}  // namespace
+
+template <typename T>
+absl::Status CpuModel<T>::PlanBuffers() {
+  return buffers_.Plan(allocator_,
+                       [this](BufferCutter& cutter) { Cut(cutter); });
+}
+
+template <typename T>
+absl::Status CpuModel<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
+                               absl::Span<T> gradients) {
+  return bound_.Bind(this->specs(), plan, parameters, gradients, kind());
+}
+
+template <typename T>
+double CpuModel<T>::ForwardBackward(const Batch& batch,
+                                    const TrainOptions& options,
+                                    GradientObserver& observer) {
+  bound_.CheckBatch(batch, this->input(), max_batch_);
+  HostBatch placed = Place(batch);
+  placed.scale = options.scale;
+  placed.dropout_key = options.dropout_key;
+  PassSums sums;
+  Train(placed, {options.write, options.cancel}, observer, &sums);
+  return sums.loss_sum;
+}
+
+template <typename T>
+Prediction CpuModel<T>::Predict(const Batch& batch) {
+  bound_.CheckBatch(batch, this->input(), max_batch_);
+  PassSums sums;
+  Evaluate(Place(batch), &sums);
+  return {.loss_sum = sums.predicted_loss, .correct = sums.correct};
+}
+
+template <typename T>
+PlacedContext<HostBatch> CpuModel<T>::PlaceContext(
+    absl::Span<const int32_t> context, WindowPadding padding, int64_t window) {
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
+           "a model that continues text has some, buffers and parameters");
+  const int64_t seen = std::min(static_cast<int64_t>(context.size()), window);
+  const int64_t tokens = padding == WindowPadding::kBefore ? window : seen;
+  context_.resize(static_cast<size_t>(tokens));
+  FillWindow(context, padding, absl::MakeSpan(context_));
+  return {.batch = {.size = 1, .inputs = context_.data()},
+          .tokens = tokens,
+          .last = tokens - 1};
+}
+
+template class CpuModel<float>;
+template class CpuModel<double>;
+
+}  // namespace ringmaster
