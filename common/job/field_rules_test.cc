@@ -262,7 +262,7 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
       ::testing::UnorderedElementsAre(
           // Ranks agree on what they derive from these.
           "ringmaster.v1.TrainProgram.precision",
-          "ringmaster.v1.GptSpec.preset",
+          "ringmaster.v1.GptSpec.preset", "ringmaster.v1.LlamaSpec.preset",
           // Ranks that disagree refuse each other's frames.
           "ringmaster.v1.CollectiveSpec.algorithm",
           "ringmaster.v1.CollectiveSpec.transport",

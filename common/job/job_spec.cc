@@ -10,6 +10,7 @@
 #include "common/job/field_rules.h"
 #include "common/job/program_rules.h"
 #include "common/job/spec_errors.h"
+#include "common/job/token_model.h"
 #include "common/protocol/labels.h"
 #include "common/protocol/proto_time.h"
 #include "common/text/quoted.h"
@@ -64,12 +65,7 @@ void CheckRequired(const Labels& labels, SpecErrors& errors) {
 // ---- Defaults that other fields decide.
 
 void FillTrain(v1::TrainProgram& train) {
-  if (train.model().has_gpt()) {
-    v1::GptSpec& gpt = *train.mutable_model()->mutable_gpt();
-    // A bad window is an error of its own.
-    if (gpt.sample_tokens() == 0 && gpt.window() > 0)
-      gpt.set_sample_tokens(gpt.window());
-  }
+  if (train.has_model()) FillModel(*train.mutable_model());
   if (!train.has_parameter_server()) return;
   v1::ParameterServerSpec& servers = *train.mutable_parameter_server();
   if (servers.consistency() == v1::CONSISTENCY_SSP && servers.staleness() == 0)
@@ -77,8 +73,8 @@ void FillTrain(v1::TrainProgram& train) {
 }
 
 void Fill(v1::JobSpec& spec, SpecErrors& errors) {
-  if (spec.train().model().has_gpt())
-    FillPreset(*spec.mutable_train()->mutable_model()->mutable_gpt(), errors);
+  if (spec.train().has_model())
+    FillPreset(*spec.mutable_train()->mutable_model(), errors);
   FillDefaults(spec);
   if (spec.workers().max() == 0)
     spec.mutable_workers()->set_max(spec.workers().min());
@@ -89,7 +85,8 @@ void Fill(v1::JobSpec& spec, SpecErrors& errors) {
 
 void CheckSample(const v1::TrainProgram& train, SpecErrors& errors) {
   if (!train.has_sample()) return;
-  if (train.data().has_tokens() && train.model().gpt().vocabulary() > 256) {
+  const auto tokens = TokenModelOf(train.model());
+  if (train.data().has_tokens() && tokens && tokens->vocabulary > 256) {
     errors.Add(
         "train.sample needs data of text: what tokens stand for, "
         "train.data.tokens does not tell (ringctl sample can write from a "
@@ -97,7 +94,8 @@ void CheckSample(const v1::TrainProgram& train, SpecErrors& errors) {
   }
   if (train.model().has_cnn()) {
     errors.Add(
-        "train.sample needs a model that continues text: mlp, gpt or custom, "
+        "train.sample needs a model that continues text: mlp, gpt, llama or "
+        "custom, "
         "not cnn");
   }
 }
@@ -163,7 +161,7 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
     errors.Add("the spec must have a program: train, bench or external");
   if (!spec.has_train()) return;
   if (spec.train().model().model_case() == v1::ModelSpec::MODEL_NOT_SET)
-    errors.Add("train.model must name a model: mlp, gpt, cnn or custom");
+    errors.Add("train.model must name a model: mlp, gpt, llama, cnn or custom");
   if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
     errors.Add(
         "train.data must name a source: text, tokens, images or synthetic");
@@ -218,8 +216,8 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
 absl::StatusOr<v1::TrainProgram> DefaultProgram(v1::TrainProgram program) {
   SpecErrors errors;
   // A coordinator that has translated the preset may know more of them.
-  if (program.model().has_gpt() && !HasAllSizes(program.model().gpt()))
-    FillPreset(*program.mutable_model()->mutable_gpt(), errors);
+  if (!HasAllSizes(program.model()))
+    FillPreset(*program.mutable_model(), errors);
   FillDefaults(program);
   FillTrain(program);
   CheckRules(program, "train", errors);

@@ -280,8 +280,44 @@ v1::AdamwSpec& Adamw(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_optimizer()->mutable_adamw();
 }
 
+v1::LlamaSpec FilledLlama(const v1::LlamaSpec& llama) {
+  v1::JobSpec spec = SmallSpec();
+  *spec.mutable_train()->mutable_model()->mutable_llama() = llama;
+  const auto result = ValidateAndDefault(spec);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result->train().model().llama();
+}
+
+TEST(JobSpecTest, FillsInALlama) {
+  v1::LlamaSpec given;
+  given.set_heads(8);
+  given.set_width(512);
+  const v1::LlamaSpec llama = FilledLlama(given);
+  EXPECT_EQ(llama.kv_heads(), 8);
+  EXPECT_EQ(llama.hidden(), 1368);
+  EXPECT_EQ(llama.sample_tokens(), 256);
+  EXPECT_EQ(llama.rope_theta(), 10000);
+  EXPECT_EQ(llama.norm_epsilon(), 1e-5);
+  EXPECT_FALSE(llama.tied());
+}
+
+TEST(JobSpecTest, FillsInThePresetOfALlama) {
+  v1::LlamaSpec given;
+  given.set_preset("smollm-135m");
+  given.set_sample_tokens(128);
+  const v1::LlamaSpec llama = FilledLlama(given);
+  EXPECT_EQ(llama.layers(), 30);
+  EXPECT_EQ(llama.kv_heads(), 3);
+  EXPECT_EQ(llama.hidden(), 1536);
+  EXPECT_EQ(llama.sample_tokens(), 128);
+  EXPECT_TRUE(llama.tied());
+}
+
 v1::GptSpec& Gpt(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_gpt();
+}
+v1::LlamaSpec& Llama(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_model()->mutable_llama();
 }
 v1::CnnSpec& Cnn(v1::JobSpec& spec) {
   spec = CnnJob();
@@ -341,6 +377,27 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& s) { Gpt(s).set_sample_tokens(300); },
                 "train.model.gpt.sample_tokens must be at least 1 and at most "
                 "train.model.gpt.window (256), got 300"},
+        Mistake{"LlamaHeadsDoNotDivide", [](auto& s) { Llama(s).set_heads(3); },
+                "train.model.llama.width must be an even multiple of "
+                "train.model.llama.heads (3), got 128"},
+        Mistake{"LlamaKeysDoNotDivide",
+                [](auto& s) { Llama(s).set_kv_heads(3); },
+                "train.model.llama.kv_heads must divide "
+                "train.model.llama.heads (4), got 3"},
+        Mistake{"LlamaPresetUnknown",
+                [](auto& s) { Llama(s).set_preset("llama-3"); },
+                "train.model.llama.preset must be one of llama-160m, "},
+        Mistake{"LlamaTooLarge",
+                [](auto& s) {
+                  Llama(s).set_width(8192);
+                  Llama(s).set_layers(100);
+                },
+                "train.model.llama's number of parameters must be at most "
+                "2147483648"},
+        Mistake{"LlamaOfBytesHasTooFewTokens",
+                [](auto& s) { Llama(s).set_vocabulary(100); },
+                "train.model.llama.vocabulary must be at least 256 for data "
+                "of bytes, got 100"},
         Mistake{"GptTooLarge",
                 [](auto& s) {
                   Gpt(s).set_width(8192);
@@ -568,8 +625,8 @@ INSTANTIATE_TEST_SUITE_P(
                   Cnn(s);
                   Sample(s);
                 },
-                "train.sample needs a model that continues text: mlp, gpt or "
-                "custom, not cnn"}),
+                "train.sample needs a model that continues text: mlp, gpt, "
+                "llama or custom, not cnn"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(

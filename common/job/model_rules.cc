@@ -1,10 +1,9 @@
-#include <array>
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/program_rules.h"
-#include "common/text/quoted.h"
+#include "common/job/token_model.h"
 
 namespace ringmaster {
 namespace {
@@ -31,32 +30,19 @@ void CheckMlp(const v1::MlpSpec& mlp, SpecErrors& errors) {
                     errors);
 }
 
-// The sizes that GPT-2 was published in (Radford et al., 2019).
-struct GptPreset {
-  const char* name;
-  int vocabulary;
-  int window;
-  int layers;
-  int heads;
-  int width;
-};
-constexpr std::array<GptPreset, 4> kGptPresets = {{
-    {"gpt2", 50257, 1024, 12, 12, 768},
-    {"gpt2-medium", 50257, 1024, 24, 16, 1024},
-    {"gpt2-large", 50257, 1024, 36, 20, 1280},
-    {"gpt2-xl", 50257, 1024, 48, 25, 1600},
-}};
+void CheckSampleTokens(const TokenModel& model, SpecErrors& errors) {
+  if (model.sample_tokens <= model.window) return;
+  const std::string path = absl::StrCat("train.model.", model.kind);
+  errors.Add(absl::StrCat(path, ".sample_tokens must be at least 1 and at ",
+                          "most ", path, ".window (", model.window, "), got ",
+                          model.sample_tokens));
+}
 
 void CheckGpt(const v1::GptSpec& gpt, SpecErrors& errors) {
   const std::string path = "train.model.gpt";
   if (gpt.width() % gpt.heads() != 0) {
     errors.Add(absl::StrCat(path, ".width must be a multiple of ", path,
                             ".heads (", gpt.heads(), "), got ", gpt.width()));
-  }
-  if (gpt.sample_tokens() > gpt.window()) {
-    errors.Add(absl::StrCat(path, ".sample_tokens must be at least 1 and at ",
-                            "most ", path, ".window (", gpt.window(), "), got ",
-                            gpt.sample_tokens()));
   }
   // A block has 12 w^2 weights and 13 w biases and factors of norms; the last
   // norm has 2 w. The token embedding is the output's weight too.
@@ -65,6 +51,29 @@ void CheckGpt(const v1::GptSpec& gpt, SpecErrors& errors) {
                     (double{1} * gpt.vocabulary() + gpt.window()) * width +
                         gpt.layers() * (12 * width * width + 13 * width) +
                         2 * width,
+                    errors);
+}
+
+void CheckLlama(const v1::LlamaSpec& llama, SpecErrors& errors) {
+  const std::string path = "train.model.llama";
+  if (llama.width() % (2 * llama.heads()) != 0) {
+    errors.Add(absl::StrCat(path, ".width must be an even multiple of ", path,
+                            ".heads (", llama.heads(), "), got ",
+                            llama.width()));
+  }
+  if (llama.heads() % llama.kv_heads() != 0) {
+    errors.Add(absl::StrCat(path, ".kv_heads must divide ", path, ".heads (",
+                            llama.heads(), "), got ", llama.kv_heads()));
+  }
+  // A block has queries and the way out, keys and values, three products in its
+  // MLP, and two norms.
+  const double width = llama.width();
+  const double shared = double{1} * llama.kv_heads() / llama.heads();
+  const double block =
+      2 * width * width * (1 + shared) + 3 * width * llama.hidden() + 2 * width;
+  RequireParameters(path,
+                    (llama.tied() ? 1.0 : 2.0) * llama.vocabulary() * width +
+                        llama.layers() * block + width,
                     errors);
 }
 
@@ -96,29 +105,27 @@ void CheckCnn(const v1::CnnSpec& cnn, SpecErrors& errors) {
 
 }  // namespace
 
-void FillPreset(v1::GptSpec& gpt, SpecErrors& errors) {
-  if (gpt.preset().empty()) return;
-  std::string known;
-  for (const GptPreset& preset : kGptPresets) {
-    absl::StrAppend(&known, known.empty() ? "" : ", ", preset.name);
-    if (gpt.preset() != preset.name) continue;
-    if (gpt.vocabulary() == 0) gpt.set_vocabulary(preset.vocabulary);
-    if (gpt.window() == 0) gpt.set_window(preset.window);
-    if (gpt.layers() == 0) gpt.set_layers(preset.layers);
-    if (gpt.heads() == 0) gpt.set_heads(preset.heads);
-    if (gpt.width() == 0) gpt.set_width(preset.width);
-    return;
+void FillModel(v1::ModelSpec& model) {
+  // A bad window or width is an error of its own.
+  if (model.has_gpt()) {
+    v1::GptSpec& gpt = *model.mutable_gpt();
+    if (gpt.sample_tokens() == 0 && gpt.window() > 0)
+      gpt.set_sample_tokens(gpt.window());
   }
-  errors.Add(absl::StrCat("train.model.gpt.preset must be one of ", known,
-                          ", or be left out, got ", Quoted(gpt.preset())));
-}
-
-bool HasAllSizes(const v1::GptSpec& gpt) {
-  return gpt.vocabulary() != 0 && gpt.window() != 0 && gpt.layers() != 0 &&
-         gpt.heads() != 0 && gpt.width() != 0;
+  if (model.has_llama()) {
+    v1::LlamaSpec& llama = *model.mutable_llama();
+    if (llama.sample_tokens() == 0 && llama.window() > 0)
+      llama.set_sample_tokens(llama.window());
+    if (llama.kv_heads() == 0 && llama.heads() > 0)
+      llama.set_kv_heads(llama.heads());
+    if (llama.hidden() == 0 && llama.width() > 0 && llama.width() <= 1 << 20)
+      llama.set_hidden((llama.width() * 8 / 3 + 7) / 8 * 8);
+  }
 }
 
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
+  if (const auto tokens = TokenModelOf(model))
+    CheckSampleTokens(*tokens, errors);
   switch (model.model_case()) {
     case v1::ModelSpec::kMlp:
       CheckMlp(model.mlp(), errors);
@@ -128,6 +135,9 @@ void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
       return;
     case v1::ModelSpec::kCnn:
       CheckCnn(model.cnn(), errors);
+      return;
+    case v1::ModelSpec::kLlama:
+      CheckLlama(model.llama(), errors);
       return;
     case v1::ModelSpec::kCustom:
     case v1::ModelSpec::MODEL_NOT_SET:

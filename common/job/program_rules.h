@@ -8,12 +8,15 @@
 
 namespace ringmaster {
 
-// If `gpt` names a preset, sets the sizes that it leaves out to the preset's.
-// To be called before FillDefaults. An unknown preset is an error.
-void FillPreset(v1::GptSpec& gpt, SpecErrors& errors);
+// If the model names a preset, sets the fields that it leaves out to the
+// preset's. To be called before FillDefaults. An unknown preset is an error.
+void FillPreset(v1::ModelSpec& model, SpecErrors& errors);
 
-// Returns true if a preset has nothing left to set in `gpt`.
-[[nodiscard]] bool HasAllSizes(const v1::GptSpec& gpt);
+// Returns true if a preset has nothing left to set in the model.
+[[nodiscard]] bool HasAllSizes(const v1::ModelSpec& model);
+
+// Sets the fields of the model whose defaults other fields decide.
+void FillModel(v1::ModelSpec& model);
 
 // Adds the errors of the model that its own fields show.
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors);

@@ -77,9 +77,9 @@ def _initial(name, shape, rng):
     """Wide enough that every part of the model matters to the loss, unlike the small weights that training starts from."""
     noise = rng.standard_normal(shape)
     if len(shape) == 1:
-        is_gain = "ln_" in name and name.endswith(".weight")
+        is_gain = ("ln_" in name or "norm" in name) and name.endswith(".weight")
         value = 0.1 * noise + (1 if is_gain else 0)
-    elif name in ("embedding.weight", "transformer.wte.weight", "transformer.wpe.weight"):
+    elif name in ("embedding.weight", "transformer.wte.weight", "transformer.wpe.weight", "model.embed_tokens.weight"):
         value = 0.5 * noise
     else:
         is_conv1d = name.startswith("transformer.")
@@ -89,7 +89,7 @@ def _initial(name, shape, rng):
 
 
 def _batch(model, settings, shape, rng):
-    if model == "gpt":
+    if model in ("gpt", "llama"):
         tokens = rng.integers(settings["vocabulary"], size=shape + (settings["window"] + 1,), dtype=numpy.int32)
         return tokens[..., :-1], tokens[..., 1:]
     if model == "mlp":

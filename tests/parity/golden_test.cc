@@ -143,7 +143,8 @@ TEST_P(GoldenTest, BFloat16IsAsGoodAsPyTorchs) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
                          ::testing::Values("gpt_adamw", "gpt_clipped",
-                                           "cnn_adamw", "mlp_adamw", "mlp_sgd"),
+                                           "cnn_adamw", "mlp_adamw", "mlp_sgd",
+                                           "llama_adamw"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });

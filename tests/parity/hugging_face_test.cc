@@ -1,4 +1,4 @@
-// A GPT-2 in the layout of Hugging Face's hub, and ours back in it.
+// Models in the layout of Hugging Face's hub, and ours back in it.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,21 +18,58 @@
 namespace ringmaster {
 namespace {
 
-constexpr char kDirectory[] = "tests/parity/golden/gpt2_tiny_hf";
-constexpr char kLogits[] =
-    "tests/parity/golden/gpt2_tiny_hf_logits.safetensors";
+// A model of the hub, as its files are, and as a job describes it.
+struct HubModel {
+  std::string name() const { return model.kind; }
+  std::string directory() const { return files + "_tiny_hf"; }
+  std::string logits() const { return files + "_tiny_hf_logits.safetensors"; }
 
-class HuggingFaceTest : public ::testing::Test {
+  ModelConfig model;
+  std::string files;
+  // Before the names of tensors in our files, but not in the hub's.
+  std::string prefix;
+  // Of constants that newer versions do not write.
+  std::string constant;
+  // The settings of config.json that both have.
+  std::vector<const char*> config_keys;
+};
+
+std::vector<HubModel> HubModels() {
+  return {
+      {{.kind = "gpt",
+        .settings = {{"vocabulary", {48}},
+                     {"window", {16}},
+                     {"layers", {2}},
+                     {"heads", {2}},
+                     {"width", {12}}}},
+       "tests/parity/golden/gpt2",
+       "transformer.",
+       ".attn.bias",
+       {"activation_function", "architectures", "layer_norm_epsilon",
+        "model_type", "n_embd", "n_head", "n_layer", "n_positions",
+        "vocab_size"}},
+      {{.kind = "llama",
+        .settings = {{"vocabulary", {48}},
+                     {"window", {16}},
+                     {"layers", {2}},
+                     {"heads", {4}},
+                     {"kv_heads", {2}},
+                     {"width", {24}},
+                     {"hidden", {20}}}},
+       "tests/parity/golden/llama",
+       "",
+       ".rotary_emb.inv_freq",
+       {"architectures", "hidden_act", "hidden_size", "intermediate_size",
+        "max_position_embeddings", "model_type", "num_attention_heads",
+        "num_hidden_layers", "num_key_value_heads", "rms_norm_eps",
+        "rope_scaling", "rope_theta", "tie_word_embeddings", "vocab_size"}}};
+}
+
+class HuggingFaceTest : public ::testing::TestWithParam<HubModel> {
  protected:
   HuggingFaceTest()
-      : model_(*CreateModel<float>({.kind = "gpt",
-                                    .settings = {{"vocabulary", {48}},
-                                                 {"window", {16}},
-                                                 {"layers", {2}},
-                                                 {"heads", {2}},
-                                                 {"width", {12}}}},
-                                   {.pool = pool_}, 1)),
-        plan_(*Plan::Create("gpt", model_->specs(), {})),
+      : model_(*CreateModel<float>(GetParam().model, {.pool = pool_}, 1)),
+        plan_(*Plan::Create(GetParam().name(), model_->specs(), {})),
         parameters_(static_cast<size_t>(plan_.total_elems())),
         gradients_(parameters_.size()) {
     EXPECT_TRUE(
@@ -41,7 +78,8 @@ class HuggingFaceTest : public ::testing::Test {
 
   // Relative to the norm of the golden logits.
   double LogitsError() {
-    const SafetensorsFile file = SafetensorsFile::Open(kLogits).value();
+    const SafetensorsFile file =
+        SafetensorsFile::Open(GetParam().logits()).value();
     const SafetensorsEntry& inputs = *file.Find("inputs");
     const SafetensorsEntry& logits = *file.Find("logits");
     std::vector<int32_t> ids(static_cast<size_t>(inputs.num_elems));
@@ -76,16 +114,18 @@ class HuggingFaceTest : public ::testing::Test {
   std::vector<float> gradients_;
 };
 
-TEST_F(HuggingFaceTest, ItsParametersGiveItsLogits) {
+TEST_P(HuggingFaceTest, ItsParametersGiveItsLogits) {
   EXPECT_GT(LogitsError(), 0.5) << "without its parameters";
-  ASSERT_TRUE(
-      ImportParameters(kDirectory, plan_, absl::MakeSpan(parameters_)).ok());
+  ASSERT_TRUE(ImportParameters(GetParam().directory(), plan_,
+                               absl::MakeSpan(parameters_))
+                  .ok());
   EXPECT_LE(LogitsError(), 1e-5);
 }
 
-TEST_F(HuggingFaceTest, OurCheckpointsHaveItsNamesShapesAndValues) {
-  ASSERT_TRUE(
-      ImportParameters(kDirectory, plan_, absl::MakeSpan(parameters_)).ok());
+TEST_P(HuggingFaceTest, OurCheckpointsHaveItsNamesShapesAndValues) {
+  ASSERT_TRUE(ImportParameters(GetParam().directory(), plan_,
+                               absl::MakeSpan(parameters_))
+                  .ok());
   CheckpointContents contents;
   contents.step = 7;
   contents.plan = &plan_;
@@ -96,17 +136,16 @@ TEST_F(HuggingFaceTest, OurCheckpointsHaveItsNamesShapesAndValues) {
       WriteCheckpoint(directory, contents).value();
 
   const SafetensorsFile theirs =
-      SafetensorsFile::Open(std::string(kDirectory) + "/model.safetensors")
+      SafetensorsFile::Open(GetParam().directory() + "/model.safetensors")
           .value();
   const SafetensorsFile ours =
       SafetensorsFile::Open(written.path + "/model.safetensors").value();
   EXPECT_EQ(ours.metadata().at("format"), "pt");
   size_t compared = 0;
   for (const SafetensorsEntry& their_entry : theirs.tensors()) {
-    // The mask, a constant that newer versions do not write.
-    if (their_entry.name.find(".attn.bias") != std::string::npos) continue;
+    if (their_entry.name.ends_with(GetParam().constant)) continue;
     const SafetensorsEntry* const our_entry =
-        ours.Find("transformer." + their_entry.name);
+        ours.Find(GetParam().prefix + their_entry.name);
     ASSERT_NE(our_entry, nullptr) << their_entry.name;
     EXPECT_EQ(our_entry->shape, their_entry.shape) << their_entry.name;
     std::vector<float> their_elems(static_cast<size_t>(their_entry.num_elems));
@@ -120,17 +159,18 @@ TEST_F(HuggingFaceTest, OurCheckpointsHaveItsNamesShapesAndValues) {
   EXPECT_EQ(compared, ours.tensors().size());
 }
 
-TEST_F(HuggingFaceTest, OurConfigSaysWhatItsConfigSays) {
+TEST_P(HuggingFaceTest, OurConfigSaysWhatItsConfigSays) {
   using nlohmann::json;
-  std::ifstream file(std::string(kDirectory) + "/config.json");
+  std::ifstream file(GetParam().directory() + "/config.json");
   const json theirs = json::parse(file);
   const json ours = json::parse(model_->HuggingFaceConfig());
-  for (const char* key : {"activation_function", "architectures",
-                          "layer_norm_epsilon", "model_type", "n_embd",
-                          "n_head", "n_layer", "n_positions", "vocab_size"}) {
+  for (const char* key : GetParam().config_keys)
     EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
-  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceTest,
+                         ::testing::ValuesIn(HubModels()),
+                         [](const auto& info) { return info.param.name(); });
 
 }  // namespace
 }  // namespace ringmaster

@@ -40,6 +40,7 @@ PATIENCE = 300.0
 # element's gradient is nothing else, its steps are noise. This one keeps it small.
 _ADAMW = {**cases.ADAMW, "epsilon": 1e-6} if not MISSING else {}
 _GPT = {"vocabulary": 64, "window": 16, "layers": 2, "heads": 2, "width": 16}
+_LLAMA = {"vocabulary": 64, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2, "width": 32, "hidden": 40, "tied": 0}
 _CNN = {"height": 28, "width": 28, "channels": 1, "filters": [8, 16], "hidden_dim": 32, "classes": 10}
 _MLP = {"window": 8, "embedding_dim": 16, "hidden_layers": 1, "hidden_dim": 64}
 
@@ -138,6 +139,17 @@ class LiveParityTest(unittest.TestCase):
 
     def test_a_gpt_whose_gradient_is_clipped(self):
         self.compare("gpt", _GPT, batch=4, optimizer={**_ADAMW, "clip_norm": 1.0})
+
+    def test_a_llama_whose_heads_share_keys(self):
+        self.compare("llama", _LLAMA, batch=4)
+
+    def test_a_tied_llama_of_odd_sizes(self):
+        self.compare("llama", {"vocabulary": 257, "window": 33, "layers": 1, "heads": 3, "kv_heads": 3, "width": 54, "hidden": 77,
+                               "tied": 1}, batch=2)
+
+    def test_a_llama_of_128_wide_and_4_layers(self):
+        self.compare("llama", {"vocabulary": 1000, "window": 64, "layers": 4, "heads": 4, "kv_heads": 1, "width": 128,
+                               "hidden": 344, "tied": 0}, batch=4)
 
     def test_a_cnn_on_grey_images(self):
         self.compare("cnn", _CNN, batch=8)

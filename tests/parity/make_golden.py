@@ -35,9 +35,12 @@ CASES = {
                   cases.ADAMW),
     "mlp_adamw": ("mlp", {"window": 4, "embedding_dim": 4, "hidden_layers": 2, "hidden_dim": 12}, 6, cases.ADAMW),
     "mlp_sgd": ("mlp", {"window": 3, "embedding_dim": 4, "hidden_layers": 1, "hidden_dim": 8}, 6, cases.SGD),
+    "llama_adamw": ("llama", {"vocabulary": 64, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2, "width": 16, "hidden": 40,
+                              "tied": 0}, 4, cases.ADAMW),
 }
 
 _HF_SETTINGS = {"vocabulary": 48, "window": 16, "layers": 2, "heads": 2, "width": 12}
+_HF_LLAMA = {"vocabulary": 48, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2, "width": 24, "hidden": 20, "tied": 0}
 
 
 def write_case(directory, name, seed):
@@ -52,7 +55,7 @@ def write_case(directory, name, seed):
     case.write(directory / f"{name}.safetensors", stored, torch_error)
 
 
-def write_hugging_face(directory):
+def write_hugging_face_gpt2(directory):
     case = cases.make_case("gpt", _HF_SETTINGS, 2, cases.ADAMW, seed=100)
     window, width = _HF_SETTINGS["window"], _HF_SETTINGS["width"]
     tensors = {name[len("transformer."):]: value for name, value in case.parameters.items()}
@@ -75,11 +78,36 @@ def write_hugging_face(directory):
                            {"inputs": case.batches["inputs"], "logits": logits})
 
 
+def write_hugging_face_llama(directory):
+    case = cases.make_case("llama", _HF_LLAMA, 2, cases.ADAMW, seed=101)
+    tensors = dict(case.parameters)
+    half = _HF_LLAMA["width"] // _HF_LLAMA["heads"] // 2
+    for layer in range(_HF_LLAMA["layers"]):
+        # A constant that files of older versions have.
+        tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = (
+            10000.0 ** (-numpy.arange(half) / half)).astype(numpy.float32)
+    folder = directory / "llama_tiny_hf"
+    folder.mkdir(exist_ok=True)
+    safetensors_file.write(folder / "model.safetensors", tensors, {"format": "pt"})
+    config = {
+        "architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+        "hidden_size": _HF_LLAMA["width"], "initializer_range": 0.02, "intermediate_size": _HF_LLAMA["hidden"],
+        "max_position_embeddings": _HF_LLAMA["window"], "model_type": "llama", "num_attention_heads": _HF_LLAMA["heads"],
+        "num_hidden_layers": _HF_LLAMA["layers"], "num_key_value_heads": _HF_LLAMA["kv_heads"], "rms_norm_eps": 1e-05,
+        "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": False, "vocab_size": _HF_LLAMA["vocabulary"],
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    logits = cases.run(case, "fp64")["logits"].astype(numpy.float32)
+    safetensors_file.write(directory / "llama_tiny_hf_logits.safetensors",
+                           {"inputs": case.batches["inputs"], "logits": logits})
+
+
 def generate(directory):
     directory.mkdir(parents=True, exist_ok=True)
     for seed, name in enumerate(CASES):
         write_case(directory, name, seed)
-    write_hugging_face(directory)
+    write_hugging_face_gpt2(directory)
+    write_hugging_face_llama(directory)
 
 
 def files_under(directory):

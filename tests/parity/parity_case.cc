@@ -175,7 +175,7 @@ class Runner {
       }
     }
     const int64_t classes = model_->input().vocabulary;
-    logits.shape = config_.model.kind != "gpt"
+    logits.shape = shape.targets == 1
                        ? Shape({batch.size(), classes})
                        : Shape({batch.size(), shape.targets, classes});
     results_["logits"] = std::move(logits);

@@ -2,11 +2,13 @@
 
 A config is the JSON object that a parity case carries (see cases.py):
   {"model": "gpt", "settings": {"vocabulary", "window", "layers", "heads", "width"}}
+  {"model": "llama", "settings": {"vocabulary", "window", "layers", "heads", "kv_heads", "width", "hidden", "tied"}}
   {"model": "cnn", "settings": {"height", "width", "channels", "filters": [...], "hidden_dim", "classes"}}
   {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
 
 The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight
-layouts of Hugging Face's GPT2LMHeadModel. Dropout is 0 everywhere.
+layouts of Hugging Face's GPT2LMHeadModel; the Llama (Touvron et al., "LLaMA", 2023) has those of its LlamaForCausalLM.
+Dropout is 0 everywhere.
 """
 
 import math
@@ -94,6 +96,92 @@ class Gpt(nn.Module):
         return functional.linear(t["ln_f"](x), t["wte"].weight)
 
 
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))
+
+
+def rotate(x):
+    """Turns the points of x [B,heads,T,dim], at i and i + dim / 2, by their angles (Su et al., "RoFormer", 2021)."""
+    half = x.size(-1) // 2
+    speeds = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.outer(torch.arange(x.size(-2), dtype=torch.float64), speeds)
+    cosines, sines = (f(angles).repeat(1, 2).to(x.dtype) for f in (torch.cos, torch.sin))
+    return x * cosines + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sines
+
+
+class LlamaAttention(nn.Module):
+    def __init__(self, width, heads, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        kv_width = width // heads * kv_heads
+        self.q_proj = nn.Linear(width, width, bias=False)
+        self.k_proj = nn.Linear(width, kv_width, bias=False)
+        self.v_proj = nn.Linear(width, kv_width, bias=False)
+        self.o_proj = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q = rotate(self.q_proj(x).view(batch, tokens, self.heads, -1).transpose(1, 2))
+        k, v = (linear(x).view(batch, tokens, self.kv_heads, -1).transpose(1, 2)
+                for linear in (self.k_proj, self.v_proj))
+        k, v = (part.repeat_interleave(self.heads // self.kv_heads, dim=1) for part in (rotate(k), v))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(width // self.heads)
+        future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        mixed = scores.masked_fill(future, torch.finfo(scores.dtype).min).softmax(dim=-1) @ v
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+
+class LlamaMlp(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.gate_proj = nn.Linear(width, hidden, bias=False)
+        self.up_proj = nn.Linear(width, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width, heads, kv_heads, hidden):
+        super().__init__()
+        self.input_layernorm = RmsNorm(width)
+        self.self_attn = LlamaAttention(width, heads, kv_heads)
+        self.post_attention_layernorm = RmsNorm(width)
+        self.mlp = LlamaMlp(width, hidden)
+
+    def forward(self, x):
+        x = x + self.self_attn(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Llama(nn.Module):
+    """Token ids [B,T] -> logits [B,T,vocabulary]; the head is the token embedding if `tied`."""
+
+    def __init__(self, vocabulary, window, layers, heads, kv_heads, width, hidden, tied):
+        super().__init__()
+        del window  # of its data alone
+        self.model = nn.ModuleDict({
+            "embed_tokens": nn.Embedding(vocabulary, width),
+            "layers": nn.ModuleList([LlamaBlock(width, heads, kv_heads, hidden) for _ in range(layers)]),
+            "norm": RmsNorm(width),
+        })
+        if not tied:
+            self.lm_head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.model["embed_tokens"](tokens)
+        for block in self.model["layers"]:
+            x = block(x)
+        x = self.model["norm"](x)
+        return self.lm_head(x) if hasattr(self, "lm_head") else functional.linear(x, self.model["embed_tokens"].weight)
+
+
 class Conv(nn.Module):
     """3x3, stride 1, same padding; the weight is kept as [out, kh, kw, in]."""
 
@@ -144,7 +232,7 @@ class Mlp(nn.Module):
         return self.output(x)
 
 
-_MODELS = {"gpt": Gpt, "cnn": Cnn, "mlp": Mlp}
+_MODELS = {"gpt": Gpt, "llama": Llama, "cnn": Cnn, "mlp": Mlp}
 
 
 def build(config):

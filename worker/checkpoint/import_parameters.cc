@@ -23,7 +23,9 @@ namespace {
 
 constexpr absl::string_view kPrefix = "transformer.";
 constexpr char kOutputWeight[] = "lm_head.weight";
-constexpr char kTokenEmbedding[] = "wte.weight";
+// Those of GPT-2 and of Llama.
+constexpr absl::string_view kTokenEmbeddings[] = {"wte.weight",
+                                                  "model.embed_tokens.weight"};
 // Elements that are compared at a time.
 constexpr int64_t kPieceElems = int64_t{1} << 18;
 
@@ -34,7 +36,8 @@ absl::string_view CommonName(absl::string_view name) {
 
 bool IsConstant(absl::string_view name) {
   return absl::EndsWith(name, ".attn.bias") ||
-         absl::EndsWith(name, ".attn.masked_bias");
+         absl::EndsWith(name, ".attn.masked_bias") ||
+         absl::EndsWith(name, ".rotary_emb.inv_freq");
 }
 
 std::string FileOf(const std::string& path) {
@@ -110,16 +113,19 @@ class Importer {
   // A model that computes its outputs with the token embedding cannot take over
   // one that has other weights for it.
   absl::Status CheckTied() const {
-    const auto found = planned_.find(kTokenEmbedding);
-    const char* const kUntied =
-        "lm_head.weight differs from wte.weight, but the job's model has one "
-        "tensor for both";
-    if (found == planned_.end()) {
-      return Mismatch("lm_head.weight is not in the job's model");
+    auto found = planned_.end();
+    for (const absl::string_view name : kTokenEmbeddings) {
+      if (found == planned_.end()) found = planned_.find(name);
     }
+    if (found == planned_.end())
+      return Mismatch("lm_head.weight is not in the job's model");
     const PlannedTensor& embedding = *found->second;
-    if (!output_weight_->HasShape(embedding.spec.shape))
-      return Mismatch(kUntied);
+    const auto untied = [&] {
+      return Mismatch(absl::StrCat("lm_head.weight differs from ", found->first,
+                                   ", but the job's model has one tensor for "
+                                   "both"));
+    };
+    if (!output_weight_->HasShape(embedding.spec.shape)) return untied();
     std::vector<float> piece(
         static_cast<size_t>(std::min(kPieceElems, embedding.range.count)));
     for (int64_t first = 0; first < embedding.range.count;) {
@@ -129,7 +135,7 @@ class Importer {
       if (std::memcmp(elems.data(),
                       parameters_.data() + embedding.range.begin + first,
                       elems.size() * sizeof(float)) != 0) {
-        return Mismatch(kUntied);
+        return untied();
       }
       first += static_cast<int64_t>(elems.size());
     }

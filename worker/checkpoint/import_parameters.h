@@ -16,8 +16,9 @@ namespace ringmaster {
 // model.safetensors (a Hugging Face model, or a checkpoint of ours). Elements
 // may be F32, F64, F16 or BF16. A name may have or lack the prefix
 // "transformer.", on either side.
-// It leaves out GPT-2's constants `*.attn.bias` and `*.attn.masked_bias`, and
-// an `lm_head.weight` that equals `wte.weight`, if the plan has no such tensor.
+// It leaves out the constants of GPT-2 and Llama, `*.attn.bias`,
+// `*.attn.masked_bias` and `*.rotary_emb.inv_freq`, and an `lm_head.weight` that
+// equals the token embedding, if the plan has no such tensor.
 //   FAILED_PRECONDITION  a tensor of the plan is missing or has another shape,
 //                        or the file has one that the plan has not; named
 // and the errors of SafetensorsFile. After an error `parameters` may be partly

@@ -174,6 +174,43 @@ RM_KERNEL void ForwardHead(Head<T> head, T* scratch, T* out, T* log_sum_exp) {
   }
 }
 
+// One row of out: of the query at `place`, which sees the keys up to its own.
+// scores [place + 1].
+template <typename T>
+RM_KERNEL void AttendFrom(const Head<T>& head, int64_t place, T* scores,
+                          T* out) {
+  const T* const query = head.q + place * head.qkv_stride;
+  T max = -std::numeric_limits<T>::infinity();
+  for (int64_t key = 0; key <= place; ++key) {
+    const T* const k = head.k + key * head.qkv_stride;
+    T lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= head.dim; i += kLanes) {
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        lanes[lane] += query[i + lane] * k[i + lane];
+    }
+    for (int64_t lane = 0; i + lane < head.dim; ++lane)
+      lanes[lane] += query[i + lane] * k[i + lane];
+    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+      for (int64_t lane = 0; lane < width; ++lane)
+        lanes[lane] += lanes[lane + width];
+    }
+    scores[key] = lanes[0] * head.scale;
+    max = scores[key] > max ? scores[key] : max;
+  }
+  T sum = 0;
+  for (int64_t key = 0; key <= place; ++key) {
+    scores[key] = FastExp(scores[key] - max);
+    sum += scores[key];
+  }
+  for (int64_t d = 0; d < head.dim; ++d) out[d] = 0;
+  for (int64_t key = 0; key <= place; ++key) {
+    const T* const value = head.v + key * head.qkv_stride;
+    const T weight = scores[key] / sum;
+    for (int64_t d = 0; d < head.dim; ++d) out[d] += weight * value[d];
+  }
+}
+
 // The inputs of backward besides the head.
 template <typename T>
 struct BackwardInput {
@@ -356,6 +393,35 @@ void AttentionForward(const Compute& compute, AttentionShape shape,
 }
 
 template <typename T>
+void AttentionOfLast(const Compute& compute, AttentionShape shape,
+                     int64_t first, const T* qkv, T* out) {
+  const int64_t dim = shape.head_dim;
+  const int64_t width = shape.heads * dim;
+  compute.pool.ParallelFor(shape.heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; ++h) {
+      const T* const q = qkv + h * dim;
+      const Head<T> head = {
+          shape.window,
+          dim,
+          dim,
+          3 * width,
+          width,
+          q,
+          q + width,
+          q + 2 * width,
+          static_cast<T>(1 / std::sqrt(static_cast<double>(dim))),
+          DropoutMask(),
+          T{1},
+          0};
+      for (int64_t place = first; place < shape.window; ++place) {
+        CallOnCpuFma<AttendFrom<T>>(head, place, ThreadScratch<T>(shape.window),
+                                    out + (place - first) * width + h * dim);
+      }
+    }
+  });
+}
+
+template <typename T>
 void AttentionBackward(const Compute& compute, AttentionShape shape,
                        const Dropout& dropout, const T* dout, const T* qkv,
                        const T* out, const T* log_sum_exp, T* /*scratch*/,
@@ -373,11 +439,13 @@ void AttentionBackward(const Compute& compute, AttentionShape shape,
               });
 }
 
-#define RM_INSTANTIATE(T)                                                \
-  template void AttentionForward<T>(const Compute&, AttentionShape,      \
-                                    const Dropout&, const T*, T*, T*);   \
-  template void AttentionBackward<T>(const Compute&, AttentionShape,     \
-                                     const Dropout&, const T*, const T*, \
+#define RM_INSTANTIATE(T)                                                   \
+  template void AttentionForward<T>(const Compute&, AttentionShape,         \
+                                    const Dropout&, const T*, T*, T*);      \
+  template void AttentionOfLast<T>(const Compute&, AttentionShape, int64_t, \
+                                   const T*, T*);                           \
+  template void AttentionBackward<T>(const Compute&, AttentionShape,        \
+                                     const Dropout&, const T*, const T*,    \
                                      const T*, const T*, T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)

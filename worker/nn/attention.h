@@ -43,6 +43,13 @@ void AttentionForward(const Compute& compute, AttentionShape shape,
                       const Dropout& dropout, const T* qkv, T* out,
                       T* log_sum_exp);
 
+// The same for the rows of `out` from `first` on, of one sample, without dropout:
+// out [window - first, heads, head_dim] =. So a text that grows by a token costs
+// one row.
+template <typename T>
+void AttentionOfLast(const Compute& compute, AttentionShape shape,
+                     int64_t first, const T* qkv, T* out);
+
 // Elements of scratch that AttentionBackward is given: none, threads have their
 // own.
 inline int64_t AttentionScratchElems(const Compute& /*compute*/,

@@ -277,5 +277,23 @@ TEST(AttentionTest, AllocatesNothingOnceItKnowsTheSize) {
   EXPECT_LE(steps_that_allocated, 2 * pool.size());
 }
 
+TYPED_TEST(AttentionTest, LastRowsAreThoseOfTheWhole) {
+  using T = TypeParam;
+  for (const int64_t window : {1, 5, 70}) {
+    const AttentionShape shape = {1, window, 3, 20};
+    const std::vector<T> qkv = Random<T>(window * 3 * 60, 1, 2);
+    const std::vector<T> none(window * 60);
+    const std::vector<T> whole = RunPlain<T>(shape, {}, qkv, none).out;
+    for (const int64_t first : {int64_t{0}, window / 2, window - 1}) {
+      std::vector<T> last = Unwritten<T>((window - first) * 60);
+      AttentionOfLast<T>(OneThread(), shape, first, qkv.data(), last.data());
+      const std::vector<T> want(whole.begin() + first * 60, whole.end());
+      EXPECT_LE(RelativeError(last, want),
+                sizeof(T) == sizeof(float) ? 1e-5 : 1e-13)
+          << window << " " << first;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster

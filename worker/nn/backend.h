@@ -19,6 +19,7 @@
 //   DropoutAt(batch, rate, site, elems_per_sample)
 //   PlaceContext(context, padding, window), ContextTokens(window, tokens),
 //   FetchLogits(logits, count): for NextTokenLogits
+//   kKeepsContext      whether a context may be known in part
 //
 // and asks of it:
 //
@@ -66,6 +67,9 @@ struct PlacedContext {
   PlacedBatch batch;
   int64_t tokens = 0;  // that the sample has, with its padding
   int64_t last = 0;    // index of the text's last token among them
+  // The first tokens whose values the model still has from the last call, where
+  // the backend keeps contexts: less than `tokens`.
+  int64_t known = 0;
 };
 
 }  // namespace ringmaster

@@ -27,6 +27,7 @@ absl::Status CpuModel<T>::PlanBuffers() {
 template <typename T>
 absl::Status CpuModel<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
                                absl::Span<T> gradients) {
+  is_context_kept_ = false;
   return bound_.Bind(this->specs(), plan, parameters, gradients, kind());
 }
 
@@ -34,6 +35,7 @@ template <typename T>
 double CpuModel<T>::ForwardBackward(const Batch& batch,
                                     const TrainOptions& options,
                                     GradientObserver& observer) {
+  is_context_kept_ = false;
   bound_.CheckBatch(batch, this->input(), max_batch_);
   HostBatch placed = Place(batch);
   placed.scale = options.scale;
@@ -45,6 +47,7 @@ double CpuModel<T>::ForwardBackward(const Batch& batch,
 
 template <typename T>
 Prediction CpuModel<T>::Predict(const Batch& batch) {
+  is_context_kept_ = false;
   bound_.CheckBatch(batch, this->input(), max_batch_);
   PassSums sums;
   Evaluate(Place(batch), &sums);
@@ -56,13 +59,21 @@ PlacedContext<HostBatch> CpuModel<T>::PlaceContext(
     absl::Span<const int32_t> context, WindowPadding padding, int64_t window) {
   RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "a model that continues text has some, buffers and parameters");
+  const bool is_longer =
+      is_context_kept_ && padding == WindowPadding::kAfter &&
+      static_cast<int64_t>(context.size()) <= window &&
+      context.size() > context_.size() &&
+      std::equal(context_.begin(), context_.end(), context.begin());
+  const auto known = is_longer ? static_cast<int64_t>(context_.size()) : 0;
   const int64_t seen = std::min(static_cast<int64_t>(context.size()), window);
   const int64_t tokens = padding == WindowPadding::kBefore ? window : seen;
   context_.resize(static_cast<size_t>(tokens));
   FillWindow(context, padding, absl::MakeSpan(context_));
+  is_context_kept_ = true;
   return {.batch = {.size = 1, .inputs = context_.data()},
           .tokens = tokens,
-          .last = tokens - 1};
+          .last = tokens - 1,
+          .known = known};
 }
 
 template class CpuModel<float>;

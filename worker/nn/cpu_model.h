@@ -87,13 +87,17 @@ class CpuModel : public Model<T> {
             .elems_per_sample = elems_per_sample};
   }
 
+  static constexpr bool kKeepsContext = true;
+
   // The most tokens of a context that NextTokenLogits sees: all that the model
   // can, even where samples are shorter.
   static int64_t ContextTokens(int64_t window, int64_t /*sample_tokens*/) {
     return window;
   }
   // Requires what NextTokenLogits does. With zeros before it a text fills the
-  // window; zeros after it would be computed in vain.
+  // window; zeros after it would be computed in vain, and what was computed for
+  // the last context is known, if this one begins with it and no pass came
+  // between.
   PlacedContext<HostBatch> PlaceContext(absl::Span<const int32_t> context,
                                         WindowPadding padding, int64_t window);
   [[nodiscard]] absl::StatusOr<absl::Span<const T>> FetchLogits(const T* logits,
@@ -107,7 +111,9 @@ class CpuModel : public Model<T> {
   HeapAllocator allocator_;  // outlives the buffers
   ModelBuffers buffers_;
   BoundTensors<T> bound_;
-  std::vector<int32_t> context_;  // of PlaceContext
+  // Of PlaceContext.
+  std::vector<int32_t> context_;
+  bool is_context_kept_ = false;
 };
 
 }  // namespace ringmaster

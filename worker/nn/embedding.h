@@ -2,8 +2,9 @@
 //
 // Shapes: ids [count], table [vocabulary,dim], y [count,dim]. T is float or
 // double.
-// Guarantees: runs on the caller's thread alone. Nothing is allocated.
-// Thread-safety: pure.
+// Guarantees: the same result, to the bit, for every size of the pool. Nothing
+// is allocated.
+// Thread-safety: as Compute.
 #ifndef RINGMASTER_WORKER_NN_EMBEDDING_H_
 #define RINGMASTER_WORKER_NN_EMBEDDING_H_
 

@@ -164,6 +164,28 @@ void GemmOnBlas(ThreadPool& pool, const Factors<T>& product,
                    });
 }
 
+// A product of one row: each element of b is read once, in the order in which it
+// lies, while a general product copies it first.
+void MultiplyRow(ThreadPool& pool, const Factors<float>& product,
+                 const GemmOutput<float>& output) {
+  const int64_t n = product.shape.n;
+  const auto k = static_cast<blasint>(product.shape.k);
+  pool.ParallelFor(n, kBlasBlock, [&](int64_t begin, int64_t end) {
+    BeginRow(output, 0, n, begin, end);
+    const auto columns = static_cast<blasint>(end - begin);
+    float* const c = output.c + begin;
+    if (product.transpose_b == Transpose::kYes) {
+      cblas_sgemv(CblasRowMajor, CblasNoTrans, columns, k, 1.0f,
+                  product.b + begin * product.shape.k, k, product.a, 1, 1.0f, c,
+                  1);
+    } else {
+      cblas_sgemv(CblasRowMajor, CblasTrans, k, columns, 1.0f,
+                  product.b + begin, static_cast<blasint>(n), product.a, 1,
+                  1.0f, c, 1);
+    }
+  });
+}
+
 #if defined(__x86_64__)
 Operand AsOperand(const float* data, bool is_lane_major, int64_t lanes,
                   int64_t depth) {
@@ -175,6 +197,7 @@ void GemmOfFloats(const Compute& compute, Factors<float> product,
                   const GemmOutput<float>& output) {
   const auto [m, n, k] = product.shape;
   const bool is_rounded = compute.precision == Precision::kBFloat16;
+  if (m == 1 && !is_rounded) return MultiplyRow(compute.pool, product, output);
 #if defined(__x86_64__)
   if (CurrentIsa() == CpuIsa::kAvx512) {
     const Operands rounded =

@@ -14,6 +14,7 @@
 #include "common/plan/plan.h"
 #include "worker/nn/attention.h"
 #include "worker/nn/classifier.h"
+#include "worker/nn/embedding.h"
 #include "worker/nn/layer_norm.h"
 #include "worker/nn/linear.h"
 #include "worker/nn/model.h"
@@ -62,6 +63,9 @@ struct GptShapes {
   }
   TokenEmbeddingShape Embedding() const {
     return {samples, tokens, settings.vocabulary, settings.width};
+  }
+  EmbeddingShape Tokens() const {
+    return {rows(), settings.vocabulary, settings.width};
   }
   HeadShape Head() const {
     return {rows(), settings.width, settings.vocabulary};

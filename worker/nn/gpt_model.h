@@ -34,6 +34,7 @@
 #include "worker/nn/compute.h"
 #include "worker/nn/context_window.h"
 #include "worker/nn/dropout.h"
+#include "worker/nn/embedding.h"
 #include "worker/nn/fill_zero.h"
 #include "worker/nn/gpt_layout.h"
 #include "worker/nn/layer_norm.h"
@@ -113,6 +114,9 @@ class Gpt final : public Backend {
     GptShapes shape;
     double dropout_rate = 0;
     PassOptions options = {};
+    // Of one sample's tokens, those that the buffers have the values of; `shape`
+    // is of the others.
+    int64_t known = 0;
   };
   // One backward pass; the residual stream's gradient goes through dresidual_.
   struct Backward {
@@ -137,6 +141,9 @@ class Gpt final : public Backend {
   }
 
   static NormBuffers TakeNorm(RowShape shape, BufferCutter& cutter);
+  // The same buffers from the first row on that the pass computes.
+  NormBuffers From(const Pass& pass, const NormBuffers& norm) const;
+  BlockBuffers From(const Pass& pass, const BlockBuffers& block) const;
 
   // Fills the final norm's output.
   void Forward(const Pass& pass);
@@ -145,6 +152,8 @@ class Gpt final : public Backend {
                  const NormBuffers& norm, const T* x, const T* delta,
                  uint64_t site);
   void ForwardAttention(const Pass& pass, size_t block);
+  // Attention alone, in the block's buffers.
+  void Attend(const Pass& pass, size_t block);
   void ForwardMlp(const Pass& pass, size_t block);
 
   void BackwardBlocks(const Backward& run);
@@ -236,6 +245,28 @@ void Gpt<Backend>::Cut(BufferCutter& cutter) {
 }
 
 template <typename Backend>
+auto Gpt<Backend>::From(const Pass& pass, const NormBuffers& norm) const
+    -> NormBuffers {
+  const int64_t first = pass.known * settings_.width;
+  return {norm.sum + first, norm.y + first, norm.mean + pass.known,
+          norm.rstd + pass.known};
+}
+
+template <typename Backend>
+auto Gpt<Backend>::From(const Pass& pass, const BlockBuffers& block) const
+    -> BlockBuffers {
+  const int64_t first = pass.known * settings_.width;
+  BlockBuffers from = block;
+  from.attention_norm = From(pass, block.attention_norm);
+  from.qkv += 3 * first;
+  from.attention += first;
+  from.mlp_norm = From(pass, block.mlp_norm);
+  from.hidden += pass.known * settings_.hidden();
+  from.activated += pass.known * settings_.hidden();
+  return from;
+}
+
+template <typename Backend>
 void Gpt<Backend>::Normalize(const Pass& pass, WeightAndBias tensors,
                              const NormBuffers& norm, const T* x,
                              const T* delta, uint64_t site) {
@@ -247,10 +278,11 @@ void Gpt<Backend>::Normalize(const Pass& pass, WeightAndBias tensors,
 
 template <typename Backend>
 void Gpt<Backend>::Forward(const Pass& pass) {
-  T* const embedded = blocks_[0].attention_norm.sum;
-  TokenEmbeddingForward<T>(compute(), pass.shape.Embedding(), pass.batch.inputs,
-                           parameter(tensors_.tokens),
-                           parameter(tensors_.positions), embedded);
+  T* const embedded = From(pass, blocks_[0]).attention_norm.sum;
+  TokenEmbeddingForward<T>(
+      compute(), pass.shape.Embedding(), pass.batch.inputs + pass.known,
+      parameter(tensors_.tokens),
+      parameter(tensors_.positions) + pass.known * settings_.width, embedded);
   if (pass.dropout_rate != 0) {
     ApplyDropout<T>(compute(),
                     ResidualDropout(pass, GptDropoutSite::kEmbedding),
@@ -263,32 +295,32 @@ void Gpt<Backend>::Forward(const Pass& pass) {
   uint64_t site = GptDropoutSite::kEmbedding;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (pass.options.is_cancelled()) return;
-    Normalize(pass, tensors_.blocks[i].attention_norm,
-              blocks_[i].attention_norm, residual, delta, site);
+    const BlockBuffers buffers = From(pass, blocks_[i]);
+    Normalize(pass, tensors_.blocks[i].attention_norm, buffers.attention_norm,
+              residual, delta, site);
     ForwardAttention(pass, i);
-    Normalize(pass, tensors_.blocks[i].mlp_norm, blocks_[i].mlp_norm,
-              blocks_[i].attention_norm.sum, branch_,
+    Normalize(pass, tensors_.blocks[i].mlp_norm, buffers.mlp_norm,
+              buffers.attention_norm.sum, branch_,
               GptDropoutSite::AttentionOutput(i));
     ForwardMlp(pass, i);
-    residual = blocks_[i].mlp_norm.sum;
+    residual = buffers.mlp_norm.sum;
     delta = branch_;
     site = GptDropoutSite::MlpOutput(i);
   }
-  Normalize(pass, tensors_.final_norm, final_norm_, residual, delta, site);
+  Normalize(pass, tensors_.final_norm, From(pass, final_norm_), residual, delta,
+            site);
 }
 
 template <typename Backend>
 void Gpt<Backend>::ForwardAttention(const Pass& pass, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
-  const BlockBuffers& buffers = blocks_[block];
+  const BlockBuffers buffers = From(pass, blocks_[block]);
   const int64_t width = settings_.width;
   LinearForward<T>(compute(), pass.shape.Linear(width, 3 * width),
                    buffers.attention_norm.y,
                    parameter(tensors.attention_input.weight),
                    parameter(tensors.attention_input.bias), buffers.qkv);
-  AttentionForward<T>(compute(), pass.shape.Attention(),
-                      AttentionDropout(pass, block), buffers.qkv,
-                      buffers.attention, buffers.log_sum_exp);
+  Attend(pass, block);
   LinearForward<T>(compute(), pass.shape.Linear(width, width),
                    buffers.attention,
                    parameter(tensors.attention_output.weight),
@@ -296,9 +328,25 @@ void Gpt<Backend>::ForwardAttention(const Pass& pass, size_t block) {
 }
 
 template <typename Backend>
+void Gpt<Backend>::Attend(const Pass& pass, size_t block) {
+  const BlockBuffers& buffers = blocks_[block];
+  AttentionShape shape = pass.shape.Attention();
+  if constexpr (Backend::kKeepsContext) {
+    if (pass.known > 0) {
+      shape.window += pass.known;
+      AttentionOfLast<T>(compute(), shape, pass.known, buffers.qkv,
+                         From(pass, buffers).attention);
+      return;
+    }
+  }
+  AttentionForward<T>(compute(), shape, AttentionDropout(pass, block),
+                      buffers.qkv, buffers.attention, buffers.log_sum_exp);
+}
+
+template <typename Backend>
 void Gpt<Backend>::ForwardMlp(const Pass& pass, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
-  const BlockBuffers& buffers = blocks_[block];
+  const BlockBuffers buffers = From(pass, blocks_[block]);
   const int64_t width = settings_.width;
   const int64_t hidden = settings_.hidden();
   LinearGeluForward<T>(compute(), pass.shape.Linear(width, hidden),
@@ -405,9 +453,9 @@ void Gpt<Backend>::BackwardEmbedding(const Backward& run) {
   }
   run.observer.OnTensorDone(tensors_.positions);
   // The head has written its part already.
-  TokenEmbeddingBackwardTokens<T>(
-      compute(), shape, Write::kAdd, run.pass.batch.inputs, dembedded,
-      embedding_scratch_, gradient(tensors_.tokens));
+  EmbeddingBackward<T>(compute(), run.pass.shape.Tokens(), Write::kAdd,
+                       run.pass.batch.inputs, dembedded, embedding_scratch_,
+                       gradient(tensors_.tokens));
   run.observer.OnTensorDone(tensors_.tokens);
 }
 
@@ -475,7 +523,9 @@ Gpt<Backend>::NextTokenLogits(absl::Span<const int32_t> context) {
   // The context does not see what follows it.
   const auto placed =
       Backend::PlaceContext(context, WindowPadding::kAfter, settings_.window);
-  Forward({.batch = placed.batch, .shape = {settings_, 1, placed.tokens}});
+  Forward({.batch = placed.batch,
+           .shape = {settings_, 1, placed.tokens - placed.known},
+           .known = placed.known});
   LinearForward<T>(
       compute(),
       {1, settings_.width, settings_.vocabulary, WeightLayout::kOutIn},

@@ -78,6 +78,7 @@ RM_KERNEL void AddDroppedKernel(int64_t count, DropoutMask mask, T scale,
   }
 }
 
+// `mean` and `beta` are null if rows are not centred.
 template <typename T>
 RM_KERNEL void NormalizeKernel(int64_t dim, const T* __restrict sum,
                                const T* __restrict gamma,
@@ -85,13 +86,17 @@ RM_KERNEL void NormalizeKernel(int64_t dim, const T* __restrict sum,
                                T* __restrict y, T* __restrict mean,
                                T* __restrict rstd) {
   const T count = static_cast<T>(dim);
-  const T center = SumOf(dim, sum) / count;
+  const T center = mean == nullptr ? T{0} : SumOf(dim, sum) / count;
   const T variance = SumOfSquaredDistances(dim, sum, center) / count;
   const T scale = T{1} / std::sqrt(variance + epsilon);
+  *rstd = scale;
+  if (mean == nullptr) {
+    for (int64_t i = 0; i < dim; ++i) y[i] = sum[i] * scale * gamma[i];
+    return;
+  }
   for (int64_t i = 0; i < dim; ++i)
     y[i] = (sum[i] - center) * scale * gamma[i] + beta[i];
   *mean = center;
-  *rstd = scale;
 }
 
 // The two means over a row that backward needs: of the gradient before gamma
@@ -135,10 +140,11 @@ RM_KERNEL void BackwardKernel(RowShape shape, const T* dy, const T* sum,
     const T* __restrict row_dy = dy + row * dim;
     const T* __restrict row_sum = sum + row * dim;
     T* __restrict row_dsum = dsum + row * dim;
-    const T center = mean[row];
+    const T center = mean == nullptr ? T{0} : mean[row];
     const T scale = rstd[row];
-    const RowMeans<T> means =
-        MeansOfRow(dim, row_dy, row_sum, gamma, center, scale);
+    RowMeans<T> means = MeansOfRow(dim, row_dy, row_sum, gamma, center, scale);
+    // The center that does not follow the row has no gradient.
+    if (mean == nullptr) means.gradient = 0;
     for (int64_t i = 0; i < dim; ++i) {
       const T normalized = (row_sum[i] - center) * scale;
       dgamma[i] += row_dy[i] * normalized;
@@ -190,9 +196,9 @@ void ResidualLayerNormForward(const Compute& compute, RowShape shape,
   const auto run = [&](int64_t first_row, int64_t end_row) {
     for (int64_t row = first_row; row < end_row; ++row) {
       if (delta != nullptr) add(row * dim);
-      CallOnCpuFma<NormalizeKernel<T>>(dim, normalized + row * dim, gamma, beta,
-                                       static_cast<T>(epsilon), y + row * dim,
-                                       mean + row, rstd + row);
+      CallOnCpuFma<NormalizeKernel<T>>(
+          dim, normalized + row * dim, gamma, beta, static_cast<T>(epsilon),
+          y + row * dim, mean == nullptr ? nullptr : mean + row, rstd + row);
     }
   };
   compute.pool.ParallelFor(shape.rows,
@@ -218,10 +224,11 @@ void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
   const auto run = [&](int64_t first_row, int64_t end_row) {
     T* const sums = scratch + first_row / block_rows * stride;
     std::fill_n(sums, stride, T{0});
-    CallOnCpuFma<BackwardKernel<T>>(RowShape{end_row - first_row, dim},
-                                    dy + first_row * dim, sum + first_row * dim,
-                                    gamma, mean + first_row, rstd + first_row,
-                                    dsum + first_row * dim, sums, sums + dim);
+    CallOnCpuFma<BackwardKernel<T>>(
+        RowShape{end_row - first_row, dim}, dy + first_row * dim,
+        sum + first_row * dim, gamma,
+        mean == nullptr ? nullptr : mean + first_row, rstd + first_row,
+        dsum + first_row * dim, sums, sums + dim);
   };
   compute.pool.ParallelFor(shape.rows, block_rows, run);
   const T* const sums = scratch;
@@ -229,6 +236,7 @@ void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
   const auto add_up = [&](int64_t begin, int64_t end) {
     CallOnCpuFma<SumBlocksKernel<T>>(blocks, stride, end - begin, add,
                                      sums + begin, dgamma + begin);
+    if (dbeta == nullptr) return;
     CallOnCpuFma<SumBlocksKernel<T>>(blocks, stride, end - begin, add,
                                      sums + dim + begin, dbeta + begin);
   };

@@ -24,6 +24,8 @@ struct RowShape {
   int64_t dim;
 };
 
+// Without `mean` and `beta` (both null), rows are scaled but not centred: RMSNorm
+// (Zhang & Sennrich, "Root Mean Square Layer Normalization", 2019).
 // sum =, y =, mean =, rstd =. With no delta (null) the sum is x itself, and
 // `sum` is not used. If the dropout has a rate, the rows of a sample are
 // elems_per_sample elements, a multiple of dim.
@@ -37,7 +39,8 @@ void ResidualLayerNormForward(const Compute& compute, RowShape shape,
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
 int64_t LayerNormScratchElems(const Compute& compute, RowShape shape);
 
-// dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's;
+// dsum +=, dgamma and dbeta = or +=; of RMSNorm, `mean` and `dbeta` are null.
+// `sum`, `mean` and `rstd` are forward's;
 // the gradient of x is dsum, and that of delta is dsum with forward's dropout.
 // Unless it is null, dsum_total [dim] = or += the sum of dsum's rows: where
 // there is no dropout, the gradient of the bias of what was added.

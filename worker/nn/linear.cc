@@ -48,9 +48,10 @@ void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
 
 template <typename T>
 void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
-                         const T* weight, T* dx) {
+                         const T* weight, T* dx, Write write) {
   Gemm<T>(compute, Transpose::kNo, If(shape.layout == WeightLayout::kInOut),
-          {shape.batch, shape.in, shape.out}, dy, weight, {.c = dx});
+          {shape.batch, shape.in, shape.out}, dy, weight,
+          {.c = dx, .write = write});
 }
 
 template <typename T>
@@ -99,7 +100,7 @@ void LinearBackwardParameters(const Compute& compute, LinearShape shape,
   template void LinearGeluForward<T>(const Compute&, LinearShape, const T*,   \
                                      const T*, const T*, T*, T*);             \
   template void LinearBackwardInput<T>(const Compute&, LinearShape, const T*, \
-                                       const T*, T*);                         \
+                                       const T*, T*, Write);                  \
   template void LinearBackwardWeight<T>(const Compute&, LinearShape, Write,   \
                                         const T*, const T*, T*);              \
   template void LinearBackwardBias<T>(const Compute&, LinearShape, Write,     \

@@ -41,10 +41,10 @@ template <typename T>
 void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
                        const T* weight, const T* bias, T* pre, T* y);
 
-// dx =
+// dx = or +=
 template <typename T>
 void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
-                         const T* weight, T* dx);
+                         const T* weight, T* dx, Write write = Write::kSet);
 
 // The same for an x that is GELU(pre), pre [batch,in]: dpre =
 template <typename T>

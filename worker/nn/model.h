@@ -142,7 +142,10 @@ class Model {
   }
 
   // The logits [vocabulary] of the token that follows `context`, which is cut
-  // to the last tokens that the model can see. Valid until the next call.
+  // to the last tokens that the model can see. Valid until the next call. A
+  // context that begins with that of the call before, and fits into what the
+  // model can see, may cost its new tokens alone: parameters must not change
+  // between the two.
   // Requires a non-empty context, ids in range, and max_batch() >= 1.
   //   FAILED_PRECONDITION  the model does not continue tokens
   [[nodiscard]] virtual absl::StatusOr<absl::Span<const T>> NextTokenLogits(

@@ -49,6 +49,17 @@ Settings With(Settings settings, const std::string& name, double value) {
   return settings;
 }
 
+Settings Llama(double vocabulary, double window, double heads, double kv_heads,
+               double width, double hidden) {
+  return {{"vocabulary", {vocabulary}},
+          {"window", {window}},
+          {"layers", {2}},
+          {"heads", {heads}},
+          {"kv_heads", {kv_heads}},
+          {"width", {width}},
+          {"hidden", {hidden}}};
+}
+
 Settings Mlp(double window, double embedding_dim, double hidden_dim,
              double hidden_layers) {
   return {{"window", {window}},
@@ -93,6 +104,16 @@ std::vector<ModelCase> AllModels() {
        {"gpt", With(gpt_small, "sample_tokens", 3)},
        {"gpt", With(gpt_middle, "sample_tokens", 67)},
        gpt_smallest},
+      {"llama",
+       {"llama", Llama(11, 5, 4, 2, 16, 12)},
+       {"llama", Llama(300, 70, 3, 1, 144, 200)},
+       {"llama", Llama(1, 1, 1, 1, 2, 1)}},
+      {"llama_tied_with_short_samples",
+       {"llama",
+        With(With(Llama(11, 5, 2, 2, 8, 12), "tied", 1), "sample_tokens", 3)},
+       {"llama", With(With(Llama(300, 70, 3, 3, 144, 200), "tied", 1),
+                      "sample_tokens", 67)},
+       {"llama", With(Llama(1, 1, 1, 1, 2, 1), "tied", 1)}},
       {"mlp",
        {"mlp", Mlp(3, 4, 10, 2)},
        {"mlp", Mlp(8, 16, 72, 3)},

@@ -13,6 +13,7 @@
 #include "worker/nn/bigram_model.h"
 #include "worker/nn/cnn_model.h"
 #include "worker/nn/gpt_model.h"
+#include "worker/nn/llama_model.h"
 #include "worker/nn/mlp_model.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
@@ -50,6 +51,7 @@ template <typename Backend>
       {"bigram", &CreateFrom<Bigram, Backend>},
       {"cnn", &CreateFrom<Cnn, Backend>},
       {"gpt", &CreateFrom<Gpt, Backend>},
+      {"llama", &CreateFrom<Llama, Backend>},
       {"mlp", &CreateFrom<Mlp, Backend>},
   };
   std::string known;

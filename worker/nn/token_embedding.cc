@@ -10,8 +10,6 @@ namespace {
 
 // Elements that a thread takes at once.
 constexpr int64_t kGrain = 16384;
-// Columns that a thread adds up at once: whole cache lines.
-constexpr int64_t kColumnGrain = 128;
 
 int64_t RowGrain(int64_t dim) { return std::max<int64_t>(1, kGrain / dim); }
 
@@ -19,18 +17,6 @@ template <typename T>
 RM_KERNEL void AddRowsKernel(int64_t dim, const T* __restrict a,
                              const T* __restrict b, T* __restrict y) {
   for (int64_t i = 0; i < dim; ++i) y[i] = a[i] + b[i];
-}
-
-// Adds `width` columns of `count` rows of dy to the rows that ids name.
-template <typename T>
-RM_KERNEL void ScatterAddKernel(int64_t count, int64_t dim, int64_t width,
-                                const int32_t* ids, const T* __restrict dy,
-                                T* __restrict dtokens) {
-  for (int64_t row = 0; row < count; ++row) {
-    T* __restrict to = dtokens + ids[row] * dim;
-    const T* __restrict from = dy + row * dim;
-    for (int64_t i = 0; i < width; ++i) to[i] += from[i];
-  }
 }
 
 // total [dim] += the rows at `stride` from each other.
@@ -60,26 +46,6 @@ void TokenEmbeddingForward(const Compute& compute, TokenEmbeddingShape shape,
 }
 
 template <typename T>
-void TokenEmbeddingBackwardTokens(const Compute& compute,
-                                  TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy,
-                                  int32_t* /*scratch*/, T* dtokens) {
-  if (write == Write::kSet) {
-    const auto clear = [&](int64_t begin, int64_t end) {
-      std::fill(dtokens + begin, dtokens + end, T{0});
-    };
-    compute.pool.ParallelFor(shape.vocabulary * shape.dim, kGrain, clear);
-  }
-  // Threads share out the columns, not the rows: an id may occur anywhere.
-  const auto run = [&](int64_t begin, int64_t end) {
-    CallOnCpu<ScatterAddKernel<T>>(shape.samples * shape.window, shape.dim,
-                                   end - begin, ids, dy + begin,
-                                   dtokens + begin);
-  };
-  compute.pool.ParallelFor(shape.dim, kColumnGrain, run);
-}
-
-template <typename T>
 void TokenEmbeddingBackwardPositions(const Compute& compute,
                                      TokenEmbeddingShape shape, Write write,
                                      const T* dy, T* dpositions) {
@@ -100,9 +66,6 @@ void TokenEmbeddingBackwardPositions(const Compute& compute,
   template void TokenEmbeddingForward<T>(const Compute&, TokenEmbeddingShape, \
                                          const int32_t*, const T*, const T*,  \
                                          T*);                                 \
-  template void TokenEmbeddingBackwardTokens<T>(                              \
-      const Compute&, TokenEmbeddingShape, Write, const int32_t*, const T*,   \
-      int32_t*, T*);                                                          \
   template void TokenEmbeddingBackwardPositions<T>(                           \
       const Compute&, TokenEmbeddingShape, Write, const T*, T*);
 RM_INSTANTIATE(float)

@@ -1,5 +1,5 @@
 // The embedding of token ids with their positions: y[s,t] = tokens[ids[s,t]] +
-// positions[t].
+// positions[t]. The gradient of tokens is EmbeddingBackward (embedding.h).
 //
 // Shapes: ids [samples,window], tokens [vocabulary,dim], y [samples,window,dim];
 // positions has at least `window` rows of dim. T is float or double.
@@ -27,14 +27,6 @@ template <typename T>
 void TokenEmbeddingForward(const Compute& compute, TokenEmbeddingShape shape,
                            const int32_t* ids, const T* tokens,
                            const T* positions, T* y);
-
-// dtokens [vocabulary,dim] = or +=, with embedding.h's scratch. The gradients of one id are added in the
-// order of ids.
-template <typename T>
-void TokenEmbeddingBackwardTokens(const Compute& compute,
-                                  TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy,
-                                  int32_t* scratch, T* dtokens);
 
 // dpositions [window,dim] = or +=
 template <typename T>

@@ -13,6 +13,7 @@
 #include "common/config/byte_count.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/job/job_spec.h"
+#include "common/job/token_model.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
@@ -98,7 +99,8 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
 // Returns how many targets a model predicts in a sample; 1 if that is not
 // known, as for a custom model.
 int64_t TargetsOf(const v1::ModelSpec& model) {
-  return model.has_gpt() ? std::max(1, model.gpt().sample_tokens()) : 1;
+  const auto tokens = TokenModelOf(model);
+  return tokens ? std::max(1, tokens->sample_tokens) : 1;
 }
 
 // The samples that the first of two memory runs computes on each worker.

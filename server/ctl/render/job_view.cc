@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/job/token_model.h"
 #include "common/protocol/proto_time.h"
 #include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/names.h"
@@ -111,7 +112,7 @@ std::string EvaluationLine(const v1::TrainingFigures& figures) {
 // Samples of a language model are of many targets: its tokens. Others have one.
 bool CountsTokens(const v1::Job& job) {
   const v1::TrainingFigures& figures = job.figures();
-  return job.spec().train().model().has_gpt() ||
+  return TokenModelOf(job.spec().train().model()).has_value() ||
          figures.targets_per_second() > 1.5 * figures.samples_per_second();
 }
 

@@ -23,6 +23,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
 #include "common/config/flags.h"
+#include "common/config/yaml_to_proto.h"
+#include "common/status/check.h"
 #include "common/status/exit_code.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
@@ -32,10 +34,8 @@ namespace ringmaster {
 namespace {
 
 struct Case {
-  int vocabulary;
-  int layers;
-  int heads;
-  int width;
+  // In YAML.
+  const char* model;
   int samples;  // of a rank
   int tokens;   // of a sample
 };
@@ -43,8 +43,14 @@ struct Case {
 // Those of torch_ddp.py.
 const std::map<std::string, Case>& Cases() {
   static const auto& cases = *new std::map<std::string, Case>{
-      {"gpt2_124m", {50257, 12, 12, 768, 4, 64}},
-      {"gpt_14m", {8192, 6, 6, 384, 8, 128}}};
+      {"gpt2_124m", {"{gpt: {preset: gpt2, sample_tokens: 64}}", 4, 64}},
+      {"gpt_14m",
+       {"{gpt: {vocabulary: 8192, window: 1024, layers: 6, heads: 6, width: "
+        "384, sample_tokens: 128}}",
+        8, 128}},
+      {"llama_160m",
+       {"{llama: {preset: llama-160m, sample_tokens: 64}}", 4, 64}},
+  };
   return cases;
 }
 
@@ -60,13 +66,9 @@ v1::JobSpec MakeJob(const Flags& flags) {
   const Case& shape = Cases().at(flags.name);
   v1::JobSpec job;
   v1::TrainProgram& program = *job.mutable_train();
-  v1::GptSpec* const gpt = program.mutable_model()->mutable_gpt();
-  gpt->set_vocabulary(shape.vocabulary);
-  gpt->set_window(1024);
-  gpt->set_layers(shape.layers);
-  gpt->set_heads(shape.heads);
-  gpt->set_width(shape.width);
-  gpt->set_sample_tokens(shape.tokens);
+  const absl::Status model =
+      YamlToProto(shape.model, "case", *program.mutable_model());
+  RM_CHECK(model.ok(), "a case is a model");
   program.mutable_data()->mutable_synthetic()->set_samples(1 << 20);
   v1::AdamwSpec* const adamw = program.mutable_optimizer()->mutable_adamw();
   adamw->set_learning_rate(1e-4);
@@ -179,7 +181,8 @@ int Main(int argc, char** argv) {
   const MonotonicTime begin = Clock::Real().Now();
   Flags flags;
   FlagSet set("step_bench", "Times our training step on this host.");
-  set.Add({.name = "case", .choices = {"gpt2_124m", "gpt_14m"}}, &flags.name);
+  set.Add({.name = "case", .choices = {"gpt2_124m", "gpt_14m", "llama_160m"}},
+          &flags.name);
   set.Add({.name = "ranks", .min = 1, .max = 64}, &flags.ranks);
   set.Add({.name = "precision", .choices = {"fp32", "bf16"}}, &flags.precision);
   set.Add({.name = "steps", .min = 1, .max = 1000}, &flags.steps);

@@ -23,9 +23,11 @@ import tempfile
 import time
 
 CASES = {
-    # settings of torch_models.Gpt, samples of a rank, tokens of a sample
-    "gpt2_124m": ({"vocabulary": 50257, "window": 1024, "layers": 12, "heads": 12, "width": 768}, 4, 64),
-    "gpt_14m": ({"vocabulary": 8192, "window": 1024, "layers": 6, "heads": 6, "width": 384}, 8, 128),
+    # a model of torch_models and its settings, samples of a rank, tokens of a sample
+    "gpt2_124m": ("gpt", {"vocabulary": 50257, "window": 1024, "layers": 12, "heads": 12, "width": 768}, 4, 64),
+    "gpt_14m": ("gpt", {"vocabulary": 8192, "window": 1024, "layers": 6, "heads": 6, "width": 384}, 8, 128),
+    "llama_160m": ("llama", {"vocabulary": 32000, "window": 2048, "layers": 12, "heads": 12, "kv_heads": 12, "width": 768,
+                             "hidden": 3072, "tied": 0}, 4, 64),
 }
 
 
@@ -63,14 +65,14 @@ def run_rank(args, rank, directory):
     from tests.parity import torch_models  # pylint: disable=import-outside-toplevel
 
     torch.set_num_threads(1)
-    settings, samples, tokens = CASES[args.case]
+    kind, settings, samples, tokens = CASES[args.case]
     torch.manual_seed(args.seed)
-    model = torch_models.Gpt(**settings)
+    model = torch_models.build({"model": kind, "settings": settings})
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.02)
         else:
-            torch.nn.init.constant_(parameter, 1 if "ln_" in name and name.endswith("weight") else 0)
+            torch.nn.init.constant_(parameter, 1 if ("ln_" in name or "norm" in name) and name.endswith("weight") else 0)
     network = model
     if args.ranks > 1:
         torch.distributed.init_process_group("gloo", init_method=f"file://{directory}/rendezvous", rank=rank,

@@ -64,11 +64,11 @@ def time_case(case, groups, rank, args):
     from tests.bench.step_vs_torch import torch_ddp  # pylint: disable=import-outside-toplevel
     from tests.parity import torch_models  # pylint: disable=import-outside-toplevel
 
-    settings, samples, tokens = torch_ddp.CASES[case]
+    kind, settings, samples, tokens = torch_ddp.CASES[case]
     ways = {}
     for backend in BACKENDS:
         torch.manual_seed(1)
-        model = torch_models.Gpt(**settings)
+        model = torch_models.build({"model": kind, "settings": settings})
         network = torch.nn.parallel.DistributedDataParallel(model, process_group=groups[backend], gradient_as_bucket_view=True,
                                                             broadcast_buffers=False)
         ways[backend] = (network, torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True))

@@ -12,7 +12,7 @@ _RULES = [
     ("loss", r"log_?softmax|nll|cross_?entropy|softmax"),
     ("norm", r"norm"),
     ("copy", r"memcpy|memset|copy"),
-    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|gelu|relu|fill|cast|activation|bias|"
+    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|rotary|gelu|relu|fill|cast|activation|bias|"
      r"column_?sums|sum_?columns|id_order|scale|mapkernel"),
 ]
 _COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _RULES]

@@ -33,6 +33,28 @@ struct GeluGradient {
   }
 };
 
+// x / (1 + exp(-x)); its exponential may overflow, to 0.
+__device__ float Silu(float x) { return x / (1.0f + __expf(-x)); }
+
+struct SwiGlu {
+  __device__ float operator()(float gate, float up) const {
+    return Silu(gate) * up;
+  }
+};
+
+struct SwiGluUpGradient {
+  __device__ float operator()(float gate, float dy) const {
+    return Silu(gate) * dy;
+  }
+};
+
+struct SwiGluGateGradient {
+  __device__ float operator()(float gate, float up, float dy) const {
+    const float s = 1.0f / (1.0f + __expf(-gate));
+    return dy * up * s * (1.0f + gate * (1.0f - s));
+  }
+};
+
 // Comparisons are such that NaN fails them.
 struct Relu {
   __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }
@@ -95,6 +117,22 @@ void GeluBackward(CudaStream& stream, int64_t count, const T* x, const T* dy,
 }
 
 template <typename T>
+void SwiGluForward(CudaStream& stream, int64_t count, const T* gate,
+                   const T* up, T* y) {
+  Map(stream, "swiglu_forward", count, SwiGlu(), y, gate, up);
+}
+
+template <typename T>
+void SwiGluBackward(CudaStream& stream, int64_t count, const T* gate,
+                    const T* up, const T* dy, T* dgate, T* dup) {
+  // First what does not overwrite dy.
+  Map(stream, "swiglu_backward of up", count, SwiGluUpGradient(), dup, gate,
+      dy);
+  Map(stream, "swiglu_backward of gate", count, SwiGluGateGradient(), dgate,
+      gate, up, dy);
+}
+
+template <typename T>
 void ReluForward(CudaStream& stream, int64_t count, T* x) {
   Map(stream, "relu_forward", count, Relu(), x, static_cast<const T*>(x));
 }
@@ -134,6 +172,10 @@ void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
 #define RM_INSTANTIATE(T)                                                      \
   template void GeluForward<T>(CudaStream&, int64_t, const T*, T*);            \
   template void GeluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
+  template void SwiGluForward<T>(CudaStream&, int64_t, const T*, const T*,     \
+                                 T*);                                          \
+  template void SwiGluBackward<T>(CudaStream&, int64_t, const T*, const T*,    \
+                                  const T*, T*, T*);                           \
   template void ReluForward<T>(CudaStream&, int64_t, T*);                      \
   template void ReluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
   template void ApplyDropout<T>(CudaStream&, const DeviceDropout&, int64_t,    \

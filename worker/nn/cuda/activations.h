@@ -27,6 +27,16 @@ template <typename T>
 void GeluBackward(CudaStream& stream, int64_t count, const T* x, const T* dy,
                   T* dx);
 
+// As worker/nn/swiglu.h. y =
+template <typename T>
+void SwiGluForward(CudaStream& stream, int64_t count, const T* gate,
+                   const T* up, T* y);
+
+// dgate =, dup =; dgate may be dy.
+template <typename T>
+void SwiGluBackward(CudaStream& stream, int64_t count, const T* gate,
+                    const T* up, const T* dy, T* dgate, T* dup);
+
 // x = max(x, 0)
 template <typename T>
 void ReluForward(CudaStream& stream, int64_t count, T* x);

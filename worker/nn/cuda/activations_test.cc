@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/testing/device_operands.h"
+#include "worker/nn/swiglu.h"
 #include "worker/nn/testing/operator_testing.h"
 #include "worker/nn/testing/reference_conv.h"
 #include "worker/nn/testing/reference_gpt_ops.h"
@@ -24,6 +25,40 @@ constexpr int64_t kCounts[] = {0, 1, 7, 8, 9, 255, 5003};
 template <typename T>
 class ActivationsTest : public DeviceTest {};
 TYPED_TEST_SUITE(ActivationsTest, ElementTypes);
+
+TYPED_TEST(ActivationsTest, SwiGluMatchesTheCpu) {
+  using T = TypeParam;
+  for (int64_t count : kCounts) {
+    for (int64_t offset : {0, 1}) {
+      const std::vector<float> gate = RoundedTo<T>(Random<float>(count, 1, 20));
+      const std::vector<float> up = RoundedTo<T>(Random<float>(count, 2));
+      const std::vector<float> dy = RoundedTo<T>(Random<float>(count, 3));
+      const auto device_gate = DeviceArray<T>::Of(gate, offset);
+      const auto device_up = DeviceArray<T>::Of(up, offset);
+      const auto device_dy = DeviceArray<T>::Of(dy, offset);
+      const DeviceArray<T> y(count, offset);
+      const DeviceArray<T> dup(count, offset);
+      SwiGluForward<T>(this->stream(), count, device_gate.get(),
+                       device_up.get(), y.get());
+      // dgate in the place of dy.
+      SwiGluBackward<T>(this->stream(), count, device_gate.get(),
+                        device_up.get(), device_dy.get(), device_dy.get(),
+                        dup.get());
+      ASSERT_TRUE(this->Finish());
+      std::vector<float> want_y = Unwritten<float>(count);
+      std::vector<float> want_dgate = Unwritten<float>(count);
+      std::vector<float> want_dup = Unwritten<float>(count);
+      ringmaster::SwiGluForward<float>(OneThread(), count, gate.data(),
+                                       up.data(), want_y.data());
+      ringmaster::SwiGluBackward<float>(OneThread(), count, gate.data(),
+                                        up.data(), dy.data(), want_dgate.data(),
+                                        want_dup.data());
+      ExpectNear<T>(y.Floats(), want_y, "y");
+      ExpectNear<T>(device_dy.Floats(), want_dgate, "dgate");
+      ExpectNear<T>(dup.Floats(), want_dup, "dup");
+    }
+  }
+}
 
 TYPED_TEST(ActivationsTest, GeluMatchesReference) {
   using T = TypeParam;

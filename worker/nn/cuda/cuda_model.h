@@ -93,6 +93,8 @@ class CudaModel : public Model<float> {
             .elems_per_sample = elems_per_sample};
   }
 
+  static constexpr bool kKeepsContext = false;
+
   // The most tokens of a context that NextTokenLogits sees: what a batch has
   // room for.
   static int64_t ContextTokens(int64_t /*window*/, int64_t sample_tokens) {

@@ -14,6 +14,7 @@
 #include "worker/nn/cuda/layer_norm.h"
 #include "worker/nn/cuda/linear.h"
 #include "worker/nn/cuda/pooling.h"
+#include "worker/nn/cuda/rotary.h"
 #include "worker/nn/cuda/self_attention.h"
 #include "worker/nn/models.h"
 

@@ -173,15 +173,6 @@ void EmbeddingBackward(CudaStream& stream, EmbeddingShape shape, Write write,
 }
 
 template <typename T>
-void TokenEmbeddingBackwardTokens(CudaStream& stream, TokenEmbeddingShape shape,
-                                  Write write, const int32_t* ids, const T* dy,
-                                  int32_t* scratch, float* dtokens) {
-  EmbeddingBackward<T>(
-      stream, {shape.samples * shape.window, shape.vocabulary, shape.dim},
-      write, ids, dy, scratch, dtokens);
-}
-
-template <typename T>
 void TokenEmbeddingBackwardPositions(CudaStream& stream,
                                      TokenEmbeddingShape shape, Write write,
                                      const T* dy, float* dpositions) {
@@ -208,9 +199,6 @@ void TokenEmbeddingBackwardPositions(CudaStream& stream,
   template void EmbeddingBackward<T>(CudaStream&, EmbeddingShape, Write,     \
                                      const int32_t*, const T*, int32_t*,     \
                                      float*);                                \
-  template void TokenEmbeddingBackwardTokens<T>(                             \
-      CudaStream&, TokenEmbeddingShape, Write, const int32_t*, const T*,     \
-      int32_t*, float*);                                                     \
   template void TokenEmbeddingBackwardPositions<T>(                          \
       CudaStream&, TokenEmbeddingShape, Write, const T*, float*);
 RM_INSTANTIATE(float)

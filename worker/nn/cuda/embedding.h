@@ -43,12 +43,6 @@ void EmbeddingBackward(CudaStream& stream, EmbeddingShape shape, Write write,
                        const int32_t* ids, const T* dy, int32_t* scratch,
                        float* dtable);
 
-// dtokens [vocabulary,dim] = or +=. `scratch` is for samples * window ids.
-template <typename T>
-void TokenEmbeddingBackwardTokens(CudaStream& stream, TokenEmbeddingShape shape,
-                                  Write write, const int32_t* ids, const T* dy,
-                                  int32_t* scratch, float* dtokens);
-
 // dpositions [window,dim] = or +=
 template <typename T>
 void TokenEmbeddingBackwardPositions(CudaStream& stream,

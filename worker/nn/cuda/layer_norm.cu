@@ -43,7 +43,7 @@ struct Forward {
   const T* beta;
   float epsilon;
   T* y;
-  float* mean;
+  float* mean;  // null if rows are not centred
   float* rstd;
 };
 
@@ -79,7 +79,8 @@ template <int kWidth, typename T>
 __device__ void Normalize(const Forward<T>& run, const Pack<kWidth, float>& sum,
                           float mean, float rstd, int64_t row, int64_t column) {
   const auto gamma = LoadFloats<kWidth>(run.gamma + column);
-  const auto beta = LoadFloats<kWidth>(run.beta + column);
+  Pack<kWidth, float> beta = {};
+  if (run.beta != nullptr) beta = LoadFloats<kWidth>(run.beta + column);
   Pack<kWidth, float> y;
   for (int i = 0; i < kWidth; ++i) {
     y.elems[i] = (sum.elems[i] - mean) * rstd * gamma.elems[i] + beta.elems[i];
@@ -87,19 +88,30 @@ __device__ void Normalize(const Forward<T>& run, const Pack<kWidth, float>& sum,
   StoreFloats(y, run.y + row * run.shape.dim + column);
 }
 
-// The statistics of a row. Called by all threads of a block, each with its part
-// of the row: element(f) calls f for each of the part.
-template <typename EachElement>
-__device__ float2 Statistics(int64_t dim, float epsilon, float* warps,
+// The statistics of a row; the mean is 0 if rows are not centred. Called by all
+// threads of a block, each with its part of the row: element(f) calls f for each
+// of the part.
+template <typename T, typename EachElement>
+__device__ float2 Statistics(const Forward<T>& run, float* warps,
                              const EachElement& each) {
-  float sum = 0;
-  each([&](float x) { sum += x; });
-  const float mean = BlockSum(sum, warps) / static_cast<float>(dim);
+  const float count = static_cast<float>(run.shape.dim);
+  float mean = 0;
+  if (run.mean != nullptr) {
+    float sum = 0;
+    each([&](float x) { sum += x; });
+    mean = BlockSum(sum, warps) / count;
+  }
   float squares = 0;
   each([&](float x) { squares += (x - mean) * (x - mean); });
-  const float variance =
-      BlockSum(squares, warps + kMaxWarps) / static_cast<float>(dim);
-  return {mean, 1.0f / sqrtf(variance + epsilon)};
+  const float variance = BlockSum(squares, warps + kMaxWarps) / count;
+  return {mean, 1.0f / sqrtf(variance + run.epsilon)};
+}
+
+template <typename T>
+__device__ void StoreStatistics(const Forward<T>& run, int64_t row, float mean,
+                                float rstd) {
+  if (run.mean != nullptr) run.mean[row] = mean;
+  run.rstd[row] = rstd;
 }
 
 // A warp for each row, of which each thread keeps kPacks packs: all of them are
@@ -126,7 +138,8 @@ __global__ void __launch_bounds__(kRowWarps* kWarpThreads)
       sums[pack] = MakeSum<kWidth>(run, row, column_of(pack), mask);
     for (int i = 0; i < kWidth; ++i) total += sums[pack].elems[i];
   }
-  const float mean = WarpSum(total) / static_cast<float>(dim);
+  const float mean =
+      run.mean == nullptr ? 0.0f : WarpSum(total) / static_cast<float>(dim);
   float squares = 0;
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
@@ -142,9 +155,7 @@ __global__ void __launch_bounds__(kRowWarps* kWarpThreads)
     if (column_of(pack) < dim)
       Normalize(run, sums[pack], mean, rstd, row, column_of(pack));
   }
-  if (threadIdx.x % kWarpThreads != 0) return;
-  run.mean[row] = mean;
-  run.rstd[row] = rstd;
+  if (threadIdx.x % kWarpThreads == 0) StoreStatistics(run, row, mean, rstd);
 }
 
 // A block for each row, of which each thread keeps one pack.
@@ -156,15 +167,11 @@ __global__ void __launch_bounds__(kMaxThreads) ForwardKernel(Forward<T> run) {
   const bool has_part = column < run.shape.dim;
   Pack<kWidth, float> sum;
   if (has_part) sum = MakeSum<kWidth>(run, row, column, MaskOfRow(run, row));
-  const float2 statistics =
-      Statistics(run.shape.dim, run.epsilon, warps, [&](auto use) {
-        for (int i = 0; has_part && i < kWidth; ++i) use(sum.elems[i]);
-      });
+  const float2 statistics = Statistics(run, warps, [&](auto use) {
+    for (int i = 0; has_part && i < kWidth; ++i) use(sum.elems[i]);
+  });
   if (has_part) Normalize(run, sum, statistics.x, statistics.y, row, column);
-  if (threadIdx.x == 0) {
-    run.mean[row] = statistics.x;
-    run.rstd[row] = statistics.y;
-  }
+  if (threadIdx.x == 0) StoreStatistics(run, row, statistics.x, statistics.y);
 }
 
 // For rows of any length: what has been written is read again.
@@ -178,17 +185,14 @@ __global__ void __launch_bounds__(kMaxThreads)
   const DropoutMask mask = MaskOfRow(run, row);
   for (int64_t i = threadIdx.x; i < dim; i += blockDim.x)
     MakeSum<1>(run, row, i, mask);
-  const float2 statistics = Statistics(dim, run.epsilon, warps, [&](auto use) {
+  const float2 statistics = Statistics(run, warps, [&](auto use) {
     for (int64_t i = threadIdx.x; i < dim; i += blockDim.x)
       use(ToFloat(sum[i]));
   });
   for (int64_t i = threadIdx.x; i < dim; i += blockDim.x) {
     Normalize(run, LoadFloats<1>(sum + i), statistics.x, statistics.y, row, i);
   }
-  if (threadIdx.x == 0) {
-    run.mean[row] = statistics.x;
-    run.rstd[row] = statistics.y;
-  }
+  if (threadIdx.x == 0) StoreStatistics(run, row, statistics.x, statistics.y);
 }
 
 template <typename T>
@@ -198,17 +202,24 @@ struct Backward {
   const T* dy;
   const T* sum;
   const T* gamma;
-  const float* mean;
+  const float* mean;  // null if rows are not centred
   const float* rstd;
   float* block_sums;  // [blocks, kSums, dim], in the order of Sum
   T* dsum;
 };
 
+template <typename T>
+__device__ float MeanOf(const Backward<T>& run, int64_t row) {
+  return run.mean == nullptr ? 0.0f : run.mean[row];
+}
+
 // The two means over a row that its gradient needs: of the gradient before
-// gamma and beta, and of its product with the normalized row. Two places of
+// gamma and beta, which is taken for 0 if rows are not centred, and of its
+// product with the normalized row. Two places of
 // `warps` take turns, so that a row costs one __syncthreads().
-__device__ float2 RowMeans(int64_t dim, float gradient, float product,
-                           int64_t row, float2* warps) {
+template <typename T>
+__device__ float2 RowMeans(const Backward<T>& run, float gradient,
+                           float product, int64_t row, float2* warps) {
   float2* const own = warps + row % 2 * kMaxWarps;
   const float2 of_warp = {WarpSum(gradient), WarpSum(product)};
   if (threadIdx.x % kWarpThreads == 0)
@@ -219,8 +230,8 @@ __device__ float2 RowMeans(int64_t dim, float gradient, float product,
     sums.x += own[warp].x;
     sums.y += own[warp].y;
   }
-  const float count = static_cast<float>(dim);
-  return {sums.x / count, sums.y / count};
+  const float count = static_cast<float>(run.shape.dim);
+  return {run.mean == nullptr ? 0.0f : sums.x / count, sums.y / count};
 }
 
 // A block for each block of rows; each thread keeps one pack of columns.
@@ -246,7 +257,7 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(Backward<T> run) {
     float gradient = 0;
     float product = 0;
     if (has_part) {
-      const float mean = run.mean[row];
+      const float mean = MeanOf(run, row);
       dy = LoadPack<kWidth>(run.dy + at);
       normalized = LoadFloats<kWidth>(run.sum + at);
       dsum = LoadPack<kWidth>(static_cast<const T*>(run.dsum) + at);
@@ -259,7 +270,7 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(Backward<T> run) {
         dbeta.elems[i] += dy_i;
       }
     }
-    const float2 means = RowMeans(dim, gradient, product, row, warps);
+    const float2 means = RowMeans(run, gradient, product, row, warps);
     if (!has_part) continue;
     for (int i = 0; i < kWidth; ++i) {
       dsum.elems[i] =
@@ -294,7 +305,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const T* const dy = run.dy + row * dim;
     const T* const sum = run.sum + row * dim;
     T* const dsum = run.dsum + row * dim;
-    const float mean = run.mean[row];
+    const float mean = MeanOf(run, row);
     const float rstd = run.rstd[row];
     float gradient = 0;
     float product = 0;
@@ -307,7 +318,7 @@ __global__ void __launch_bounds__(kMaxThreads)
           (row == begin ? 0.0f : dgamma[i]) + ToFloat(dy[i]) * normalized;
       dbeta[i] = (row == begin ? 0.0f : dbeta[i]) + ToFloat(dy[i]);
     }
-    const float2 means = RowMeans(dim, gradient, product, row, warps);
+    const float2 means = RowMeans(run, gradient, product, row, warps);
     for (int64_t i = threadIdx.x; i < dim; i += blockDim.x) {
       const float before = ToFloat(dy[i]) * ToFloat(run.gamma[i]);
       const float normalized = (ToFloat(sum[i]) - mean) * rstd;

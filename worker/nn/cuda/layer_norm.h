@@ -24,6 +24,8 @@
 
 namespace ringmaster::cuda {
 
+// Without `mean` and `beta` (both null), rows are scaled but not centred, as in
+// worker/nn/layer_norm.h.
 // sum =, y =, mean =, rstd =. With no delta (null) the sum is x itself, and
 // `sum` is not used.
 template <typename T>
@@ -36,7 +38,8 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
 int64_t LayerNormScratchElems(CudaStream& stream, RowShape shape);
 
-// dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's. Unless
+// dsum +=, dgamma and dbeta = or +=; without centring `mean` and `dbeta` are
+// null. `sum`, `mean` and `rstd` are forward's. Unless
 // it is null, dsum_total [dim] = or += the sum of dsum's rows as they are written:
 // where there is no dropout, the gradient of the bias of what was added.
 template <typename T>

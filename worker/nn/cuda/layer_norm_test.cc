@@ -78,7 +78,8 @@ class LayerNormTest : public DeviceTest {
         y.get(), mean.get(), rstd.get());
 
     const auto dsum = DeviceArray<T>::Of(inputs.dsum, offset);
-    const DeviceArray<float> scratch(LayerNormScratchElems(stream(), shape));
+    const DeviceArray<float> scratch(
+        LayerNormScratchElems(this->stream(), shape));
     const DeviceArray<float> dgamma(Before<float>(options.write, shape.dim),
                                     offset);
     const DeviceArray<float> dbeta(Before<float>(options.write, shape.dim),
@@ -247,6 +248,44 @@ TYPED_TEST(LayerNormTest, DropsTheElementsThatACpuDrops) {
   const Options options = {.rate = 0.5};
   const Outputs got = this->Run(shape, inputs, options);
   EXPECT_EQ(got.sum, Reference(shape, inputs, options, got.sum).sum);
+}
+
+// Against the CPU's, which is checked by its formula.
+TYPED_TEST(LayerNormTest, WithoutMeanAndBetaRowsAreNotCentred) {
+  using T = TypeParam;
+  for (int64_t dim : {3, 64, 776, 1056, 8200}) {
+    const RowShape shape = {9, dim};
+    const Inputs<T> inputs(shape);
+    const auto x = DeviceArray<T>::Of(inputs.x);
+    const auto gamma = DeviceArray<T>::Of(inputs.gamma);
+    const auto dy = DeviceArray<T>::Of(inputs.dy);
+    const auto dsum = DeviceArray<T>::Of(inputs.dsum);
+    const DeviceArray<T> y(9 * dim);
+    const DeviceArray<float> rstd(9), dgamma(dim),
+        scratch(LayerNormScratchElems(this->stream(), shape));
+    ResidualLayerNormForward<T>(this->stream(), shape, x.get(), nullptr, {},
+                                nullptr, gamma.get(), nullptr, kEpsilon,
+                                y.get(), nullptr, rstd.get());
+    LayerNormBackward<T>(this->stream(), shape, Write::kSet, dy.get(), x.get(),
+                         gamma.get(), nullptr, rstd.get(), scratch.get(),
+                         dsum.get(), dgamma.get(), nullptr);
+    ASSERT_TRUE(this->Finish());
+    std::vector<float> want_y(inputs.x.size()), want_rstd(9), want_dgamma(dim),
+        want_dsum = inputs.dsum,
+        cpu_scratch(ringmaster::LayerNormScratchElems(OneThread(), shape));
+    ringmaster::ResidualLayerNormForward<float>(
+        OneThread(), shape, inputs.x.data(), nullptr, {}, nullptr,
+        inputs.gamma.data(), nullptr, kEpsilon, want_y.data(), nullptr,
+        want_rstd.data());
+    ringmaster::LayerNormBackward<float>(
+        OneThread(), shape, Write::kSet, inputs.dy.data(), inputs.x.data(),
+        inputs.gamma.data(), nullptr, want_rstd.data(), cpu_scratch.data(),
+        want_dsum.data(), want_dgamma.data(), nullptr);
+    ExpectNear<T>(y.Floats(), want_y, "y");
+    ExpectNear<float>(rstd.Read(), want_rstd, "rstd");
+    ExpectNear<T>(dsum.Floats(), want_dsum, "dsum");
+    ExpectNear<float>(dgamma.Read(), want_dgamma, "dgamma");
+  }
 }
 
 TYPED_TEST(LayerNormTest, NanIsNotHidden) {

@@ -54,8 +54,9 @@ void LinearGeluForward(const CudaCompute& compute, LinearShape shape,
 
 template <typename T>
 void LinearBackwardInput(const CudaCompute& compute, LinearShape shape,
-                         const T* dy, const T* weight, T* dx) {
-  compute.matmul.Multiply<T>(BackwardInputShape(shape), dy, weight, {.c = dx});
+                         const T* dy, const T* weight, T* dx, Write write) {
+  compute.matmul.Multiply<T>(BackwardInputShape(shape), dy, weight,
+                             {.c = dx, .write = write});
 }
 
 template <typename T>
@@ -115,7 +116,7 @@ void LinearBackwardParameters(const CudaCompute& compute, LinearShape shape,
   template void LinearGeluForward<T>(const CudaCompute&, LinearShape,          \
                                      const T*, const T*, const T*, T*, T*);    \
   template void LinearBackwardInput<T>(const CudaCompute&, LinearShape,        \
-                                       const T*, const T*, T*);                \
+                                       const T*, const T*, T*, Write);         \
   template void LinearGeluBackwardInput<T>(const CudaCompute&, LinearShape,    \
                                            const T*, const T*, const T*, T*);  \
   template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,       \

@@ -30,10 +30,11 @@ void LinearGeluForward(const CudaCompute& compute, LinearShape shape,
                        const T* x, const T* weight, const T* bias, T* pre,
                        T* y);
 
-// dx =
+// dx = or +=
 template <typename T>
 void LinearBackwardInput(const CudaCompute& compute, LinearShape shape,
-                         const T* dy, const T* weight, T* dx);
+                         const T* dy, const T* weight, T* dx,
+                         Write write = Write::kSet);
 
 // The same for an x that is GELU(pre), pre [batch,in]: dpre =
 template <typename T>

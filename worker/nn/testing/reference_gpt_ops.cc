@@ -111,17 +111,6 @@ void TokenEmbeddingForward(TokenEmbeddingShape shape, const int32_t* ids,
 }
 
 template <typename T>
-void TokenEmbeddingBackwardTokens(TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy, T* dtokens) {
-  std::vector<double> sums(static_cast<size_t>(shape.vocabulary * shape.dim));
-  for (int64_t i = 0; i < shape.samples * shape.window; ++i) {
-    for (int64_t j = 0; j < shape.dim; ++j)
-      sums[ids[i] * shape.dim + j] += dy[i * shape.dim + j];
-  }
-  Store(write, sums, dtokens);
-}
-
-template <typename T>
 void TokenEmbeddingBackwardPositions(TokenEmbeddingShape shape, Write write,
                                      const T* dy, T* dpositions) {
   const int64_t per_sample = shape.window * shape.dim;
@@ -141,8 +130,6 @@ void TokenEmbeddingBackwardPositions(TokenEmbeddingShape shape, Write write,
   template void ApplyDropout<T>(const Dropout&, int64_t, const T*, T*);        \
   template void TokenEmbeddingForward<T>(TokenEmbeddingShape, const int32_t*,  \
                                          const T*, const T*, T*);              \
-  template void TokenEmbeddingBackwardTokens<T>(TokenEmbeddingShape, Write,    \
-                                                const int32_t*, const T*, T*); \
   template void TokenEmbeddingBackwardPositions<T>(TokenEmbeddingShape, Write, \
                                                    const T*, T*);
 RM_INSTANTIATE(float)

@@ -33,9 +33,6 @@ template <typename T>
 void TokenEmbeddingForward(TokenEmbeddingShape shape, const int32_t* ids,
                            const T* tokens, const T* positions, T* y);
 template <typename T>
-void TokenEmbeddingBackwardTokens(TokenEmbeddingShape shape, Write write,
-                                  const int32_t* ids, const T* dy, T* dtokens);
-template <typename T>
 void TokenEmbeddingBackwardPositions(TokenEmbeddingShape shape, Write write,
                                      const T* dy, T* dpositions);
 

@@ -1,17 +1,17 @@
 #include "worker/train/output/sample_command.h"
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/flags.h"
 #include "common/plan/plan.h"
+#include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/sync/thread_pool.h"
@@ -19,6 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/import_parameters.h"
+#include "worker/nn/hugging_face_config.h"
 #include "worker/nn/model_registry.h"
 #include "worker/train/output/text_sampler.h"
 
@@ -117,7 +118,7 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
 }
 
 // The settings of a model that Hugging Face's config.json describes.
-absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& path) {
+absl::StatusOr<ModelConfig> ReadModelOfHub(const std::string& path) {
   const std::string file = absl::StrCat(path, "/", kConfigFile);
   std::ifstream stream(file);
   if (!stream) {
@@ -125,33 +126,17 @@ absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& path) {
         absl::StrCat("--checkpoint: ", path, " has neither ", kManifestFile,
                      " nor ", kConfigFile, ", which tell what model it is"));
   }
-  const json config = json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object() || config.value("model_type", json()) != "gpt2") {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, " describes no model of type gpt2"));
-  }
-  constexpr std::array<std::pair<const char*, const char*>, 5> kSettings = {
-      {{"vocabulary", "vocab_size"},
-       {"window", "n_positions"},
-       {"layers", "n_layer"},
-       {"heads", "n_head"},
-       {"width", "n_embd"}}};
-  ModelConfig model = {.kind = "gpt"};
-  for (const auto& [setting, key] : kSettings) {
-    const auto it = config.find(key);
-    if (it == config.end() || !it->is_number()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ": ", key, " must be there, and a number"));
-    }
-    model.settings[setting] = {it->get<double>()};
-  }
-  return model;
+  const std::string text((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  absl::StatusOr<ModelConfig> config = ReadHuggingFaceConfig(text);
+  if (config.ok()) return config;
+  return Annotate(config.status(), file);
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path) {
   std::error_code error;
   if (!fs::exists(fs::path(path) / kManifestFile, error))
-    return ReadHuggingFaceConfig(path);
+    return ReadModelOfHub(path);
   ASSIGN_OR_RETURN(const CheckpointManifest manifest, VerifyCheckpoint(path));
   return ModelConfig::FromCanonicalText(manifest.model_settings);
 }

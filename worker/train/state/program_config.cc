@@ -18,7 +18,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The numbers of a message as settings by name, so that a field added to a
+// The numbers of a message (1 for true) as settings by name, so that a field added to a
 // model's message needs no code here. The only text is a preset's name, which
 // its sizes stand for.
 ModelConfig::Settings NumbersOf(const Message& message) {
@@ -34,6 +34,8 @@ ModelConfig::Settings NumbersOf(const Message& message) {
       values.push_back(reflection.GetInt32(message, field));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
       values.push_back(reflection.GetDouble(message, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      values.push_back(reflection.GetBool(message, field) ? 1 : 0);
     } else {
       continue;
     }
@@ -53,6 +55,9 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
     case v1::ModelSpec::kCnn:
       config = {"cnn", NumbersOf(spec.cnn())};
       return absl::OkStatus();
+    case v1::ModelSpec::kLlama:
+      config = {"llama", NumbersOf(spec.llama())};
+      return absl::OkStatus();
     case v1::ModelSpec::kCustom:
       config = {spec.custom().name(), {}};
       for (const auto& [name, value] : spec.custom().settings())
@@ -62,8 +67,8 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
       break;
   }
   return absl::InvalidArgumentError(
-      "train.model names no model that this worker has; it has mlp, gpt, cnn "
-      "and custom");
+      "train.model names no model that this worker has; it has mlp, gpt, "
+      "llama, cnn and custom");
 }
 
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {

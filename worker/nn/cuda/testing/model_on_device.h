@@ -22,9 +22,8 @@ namespace ringmaster::cuda {
 
 inline ModelConfig SmallBigram() {
   return {.kind = "bigram",
-          .settings = {{"vocabulary", {40}},
-                       {"window", {5}},
-                       {"embedding_dim", {16}}}};
+          .settings = {
+              {"vocabulary", {40}}, {"window", {5}}, {"embedding_dim", {16}}}};
 }
 
 inline ModelConfig SmallMlp() {
@@ -55,6 +54,18 @@ inline ModelConfig SmallGpt(double dropout = 0) {
                        {"dropout", {dropout}}}};
 }
 
+inline ModelConfig SmallLlama(double kv_heads, double tied) {
+  return {.kind = "llama",
+          .settings = {{"vocabulary", {61}},
+                       {"window", {20}},
+                       {"layers", {2}},
+                       {"heads", {4}},
+                       {"kv_heads", {kv_heads}},
+                       {"width", {32}},
+                       {"hidden", {40}},
+                       {"tied", {tied}}}};
+}
+
 struct ModelCase {
   std::string name;
   ModelConfig config;
@@ -73,7 +84,11 @@ inline std::vector<ModelCase> ModelCases() {
           ModelCase{"Gpt", SmallGpt()},
           ModelCase{"GptDropout", SmallGpt(0.2)},
           ModelCase{"GptBFloat16", SmallGpt(), Precision::kBFloat16},
-          ModelCase{"GptFloat16", SmallGpt(), Precision::kFloat16}};
+          ModelCase{"GptFloat16", SmallGpt(), Precision::kFloat16},
+          ModelCase{"Llama", SmallLlama(2, 0)},
+          ModelCase{"LlamaTied", SmallLlama(4, 1)},
+          ModelCase{"LlamaBFloat16", SmallLlama(1, 0), Precision::kBFloat16},
+          ModelCase{"LlamaFloat16", SmallLlama(2, 1), Precision::kFloat16}};
 }
 
 // A model on the GPU with the parameters of one on the CPU.

@@ -1,0 +1,143 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/program_rules.h"
+#include "common/text/quoted.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace ringmaster {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+struct Preset {
+  const char* name;
+  // Fields of the model's message.
+  std::vector<std::pair<const char*, double>> values;
+};
+
+// The sizes that GPT-2 was published in (Radford et al., 2019).
+Preset Gpt2(const char* name, int layers, int heads, int width) {
+  return {name,
+          {{"vocabulary", 50257},
+           {"window", 1024},
+           {"layers", layers},
+           {"heads", heads},
+           {"width", width}}};
+}
+
+const std::vector<Preset>& PresetsOf(const std::string& message) {
+  static const auto& gpt = *new std::vector<Preset>{
+      Gpt2("gpt2", 12, 12, 768),
+      Gpt2("gpt2-medium", 24, 16, 1024),
+      Gpt2("gpt2-large", 36, 20, 1280),
+      Gpt2("gpt2-xl", 48, 25, 1600),
+  };
+  // From the config.json of JackFram/llama-160m, HuggingFaceTB/SmolLM-135M and
+  // TinyLlama/TinyLlama-1.1B on Hugging Face's hub.
+  static const auto& llama = *new std::vector<Preset>{
+      {"llama-160m",
+       {{"vocabulary", 32000},
+        {"window", 2048},
+        {"layers", 12},
+        {"heads", 12},
+        {"kv_heads", 12},
+        {"width", 768},
+        {"hidden", 3072},
+        {"norm_epsilon", 1e-6}}},
+      {"smollm-135m",
+       {{"vocabulary", 49152},
+        {"window", 2048},
+        {"layers", 30},
+        {"heads", 9},
+        {"kv_heads", 3},
+        {"width", 576},
+        {"hidden", 1536},
+        {"tied", 1}}},
+      {"tinyllama-1.1b",
+       {{"vocabulary", 32000},
+        {"window", 2048},
+        {"layers", 22},
+        {"heads", 32},
+        {"kv_heads", 4},
+        {"width", 2048},
+        {"hidden", 5632}}},
+  };
+  static const auto& none = *new std::vector<Preset>();
+  if (message == "GptSpec") return gpt;
+  return message == "LlamaSpec" ? llama : none;
+}
+
+// The message of the model that is set; null if none is.
+Message* KindOf(v1::ModelSpec& model) {
+  const Reflection& reflection = *model.GetReflection();
+  const FieldDescriptor* const field = reflection.GetOneofFieldDescriptor(
+      model, model.GetDescriptor()->FindOneofByName("model"));
+  return field == nullptr ? nullptr : reflection.MutableMessage(&model, field);
+}
+
+// Null if the model has no presets.
+const FieldDescriptor* PresetField(const Message& kind) {
+  return kind.GetDescriptor()->FindFieldByName("preset");
+}
+
+// Sets `field` if it has no value yet.
+void SetIfUnset(const FieldDescriptor* field, double value, Message& kind) {
+  const Reflection& reflection = *kind.GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      if (reflection.GetInt32(kind, field) == 0)
+        reflection.SetInt32(&kind, field, static_cast<int32_t>(value));
+      return;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (reflection.GetDouble(kind, field) == 0)
+        reflection.SetDouble(&kind, field, value);
+      return;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (value != 0) reflection.SetBool(&kind, field, true);
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void FillPreset(v1::ModelSpec& model, SpecErrors& errors) {
+  Message* const kind = KindOf(model);
+  if (kind == nullptr || PresetField(*kind) == nullptr) return;
+  const std::string chosen =
+      kind->GetReflection()->GetString(*kind, PresetField(*kind));
+  if (chosen.empty()) return;
+  std::string known;
+  for (const Preset& preset : PresetsOf(kind->GetDescriptor()->name())) {
+    absl::StrAppend(&known, known.empty() ? "" : ", ", preset.name);
+    if (chosen != preset.name) continue;
+    for (const auto& [name, value] : preset.values)
+      SetIfUnset(kind->GetDescriptor()->FindFieldByName(name), value, *kind);
+    return;
+  }
+  errors.Add(absl::StrCat("train.model.", model.has_gpt() ? "gpt" : "llama",
+                          ".preset must be one of ", known,
+                          ", or be left out, got ", Quoted(chosen)));
+}
+
+bool HasAllSizes(const v1::ModelSpec& model) {
+  v1::ModelSpec copy = model;
+  const Message* const kind = KindOf(copy);
+  if (kind == nullptr || PresetField(*kind) == nullptr) return true;
+  for (const char* size :
+       {"vocabulary", "window", "layers", "heads", "width"}) {
+    const FieldDescriptor* const field =
+        kind->GetDescriptor()->FindFieldByName(size);
+    if (kind->GetReflection()->GetInt32(*kind, field) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace ringmaster
