@@ -57,6 +57,20 @@ NarrowToUpperHalves(__m512i bits) {
                               _mm512_set1_epi32(0x400000));
 }
 
+// The same for 8 float32.
+[[gnu::always_inline, gnu::target("avx2")]] inline __m256i NarrowToUpperHalves(
+    __m256i bits) {
+  const __m256 value = _mm256_castsi256_ps(bits);
+  const __m256i is_nan =
+      _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  const __m256i odd =
+      _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded =
+      _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  return _mm256_blendv_epi8(rounded, quiet, is_nan);
+}
+
 #endif  // defined(__x86_64__)
 
 }  // namespace ringmaster

@@ -11,7 +11,7 @@
 #include "common/status/check.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
-#include "worker/nn/gemm_avx512.h"
+#include "worker/nn/gemm_packed.h"
 #include "worker/nn/gemm_scratch.h"
 
 // The two halves of OpenBLAS's choice of kernels when it is loaded. Exported
@@ -199,10 +199,10 @@ void GemmOfFloats(const Compute& compute, Factors<float> product,
   const bool is_rounded = compute.precision == Precision::kBFloat16;
   if (m == 1 && !is_rounded) return MultiplyRow(compute.pool, product, output);
 #if defined(__x86_64__)
-  if (CurrentIsa() == CpuIsa::kAvx512) {
-    const Operands rounded =
-        IsDotFaster() ? Operands::kDot : Operands::kRounded;
-    GemmAvx512(
+  if (CurrentIsa() != CpuIsa::kBaseline) {
+    const bool has_dot = CurrentIsa() == CpuIsa::kAvx512 && IsDotFaster();
+    const Operands rounded = has_dot ? Operands::kDot : Operands::kRounded;
+    GemmPacked(
         compute.pool, is_rounded ? rounded : Operands::kFloat, product.shape,
         AsOperand(product.a, product.transpose_a == Transpose::kNo, m, k),
         AsOperand(product.b, product.transpose_b == Transpose::kYes, n, k),

@@ -11,7 +11,7 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
-#include "worker/nn/gemm_avx512.h"
+#include "worker/nn/gemm_packed.h"
 #include "worker/nn/testing/allocation_counter.h"
 #include "worker/nn/testing/operator_testing.h"
 #include "worker/nn/testing/reference_ops.h"
@@ -102,7 +102,7 @@ TYPED_TEST_SUITE(TypedGemmTest, ScalarTypes);
 TYPED_TEST(TypedGemmTest, MatchesReferenceOnEveryProcessor) {
   using T = TypeParam;
   ThreadPool pool(2);
-  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kBaseline}) {
+  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kAvx2, CpuIsa::kBaseline}) {
     const ScopedIsaCap scope(cap);
     for (Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
       ForEachCase([&](const Case& test) {
@@ -140,7 +140,7 @@ TEST(GemmTest, RoundsSpecialValues) {
       1,         1 + 4.0f / 256, -1, 1 + 2.0f / 256, 0, infinity,
       -infinity, infinity,       nan};
   const float one = 1;
-  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kBaseline}) {
+  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kAvx2, CpuIsa::kBaseline}) {
     const ScopedIsaCap scope(cap);
     for (size_t i = 0; i < from.size(); ++i) {
       float got = 7;
@@ -154,21 +154,25 @@ TEST(GemmTest, RoundsSpecialValues) {
 }
 
 TEST(GemmTest, GivesTheSameBitsForEveryPool) {
-  for (Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
-    for (const GemmShape& shape :
-         {GemmShape{33, 500, 900}, GemmShape{500, 33, 900}}) {
-      const auto a = Random<float>(shape.m * shape.k, 1);
-      const auto b = Random<float>(shape.k * shape.n, 2);
-      std::vector<float> first;
-      for (int threads : {1, 2, 3}) {
-        ThreadPool pool(threads);
-        auto c = Unwritten<float>(shape.m * shape.n);
-        Gemm<float>({.pool = pool, .precision = precision}, Transpose::kNo,
-                    Transpose::kNo, shape, a.data(), b.data(), {.c = c.data()});
-        if (threads == 1) first = c;
-        EXPECT_EQ(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)),
-                  0)
-            << threads << " threads";
+  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kAvx2}) {
+    const ScopedIsaCap scope(cap);
+    for (Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+      for (const GemmShape& shape :
+           {GemmShape{33, 500, 900}, GemmShape{500, 33, 900}}) {
+        const auto a = Random<float>(shape.m * shape.k, 1);
+        const auto b = Random<float>(shape.k * shape.n, 2);
+        std::vector<float> first;
+        for (int threads : {1, 2, 3}) {
+          ThreadPool pool(threads);
+          auto c = Unwritten<float>(shape.m * shape.n);
+          Gemm<float>({.pool = pool, .precision = precision}, Transpose::kNo,
+                      Transpose::kNo, shape, a.data(), b.data(),
+                      {.c = c.data()});
+          if (threads == 1) first = c;
+          EXPECT_EQ(
+              std::memcmp(first.data(), c.data(), c.size() * sizeof(float)), 0)
+              << threads << " threads";
+        }
       }
     }
   }
@@ -180,7 +184,7 @@ TEST(GemmTest, AllocatesNothingTheSecondTime) {
   const auto a = Random<float>(shape.m * shape.k, 1);
   const auto b = Random<float>(shape.k * shape.n, 2);
   std::vector<float> c(shape.m * shape.n);
-  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kBaseline}) {
+  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kAvx2, CpuIsa::kBaseline}) {
     const ScopedIsaCap scope(cap);
     const auto multiply = [&] {
       Gemm<float>({.pool = pool, .precision = Precision::kBFloat16},
@@ -196,17 +200,27 @@ TEST(GemmTest, AllocatesNothingTheSecondTime) {
 
 #if defined(__x86_64__)
 
-class GemmAvx512Test : public ::testing::TestWithParam<Operands> {
- protected:
-  void SetUp() override {
-    if (CurrentIsa() != CpuIsa::kAvx512)
-      GTEST_SKIP() << "this processor has no AVX-512";
-    if (GetParam() == Operands::kDot && !HasDot())
-      GTEST_SKIP() << "this processor has no AVX512_BF16";
-  }
+struct PackedCase {
+  const char* name;
+  CpuIsa isa;
+  Operands operands;
 };
 
-TEST_P(GemmAvx512Test, MatchesReferenceWhicheverGemmWouldChoose) {
+class GemmPackedTest : public ::testing::TestWithParam<PackedCase> {
+ protected:
+  void SetUp() override {
+    if (CurrentIsa() != GetParam().isa)
+      GTEST_SKIP() << "this processor has no " << CpuIsaName(GetParam().isa);
+    if (operands() == Operands::kDot && !HasDot())
+      GTEST_SKIP() << "this processor has no AVX512_BF16";
+  }
+  Operands operands() const { return GetParam().operands; }
+
+ private:
+  const ScopedIsaCap cap_{GetParam().isa};
+};
+
+TEST_P(GemmPackedTest, MatchesReferenceWhicheverGemmWouldChoose) {
   ThreadPool pool(2);
   ForEachCase([&](const Case& test) {
     const auto [m, n, k] = test.shape;
@@ -216,31 +230,37 @@ TEST_P(GemmAvx512Test, MatchesReferenceWhicheverGemmWouldChoose) {
                               const GemmOutput<float>& output) {
       const bool is_a_transposed = test.a_transpose == Transpose::kYes;
       const bool is_b_transposed = test.b_transpose == Transpose::kYes;
-      GemmAvx512(pool, GetParam(), test.shape,
+      GemmPacked(pool, operands(), test.shape,
                  is_a_transposed ? Operand{a, 1, m} : Operand{a, k, 1},
                  is_b_transposed ? Operand{b, k, 1} : Operand{b, 1, n}, output);
     };
-    ExpectProducts<float>(test, multiply, [](const auto& values) {
-      return GetParam() == Operands::kFloat ? values : Rounded(values);
+    ExpectProducts<float>(test, multiply, [&](const auto& values) {
+      return operands() == Operands::kFloat ? values : Rounded(values);
     });
   });
 }
 
 // Deeper than what is packed for all threads at once.
-TEST_P(GemmAvx512Test, AddsUpADeepProduct) {
+TEST_P(GemmPackedTest, AddsUpADeepProduct) {
   ThreadPool pool(2);
   const GemmShape shape = {900, 1000, 3200};
   const std::vector<float> a(shape.m * shape.k, 1);
   const std::vector<float> b(shape.k * shape.n, 0.5);
   auto c = Unwritten<float>(shape.m * shape.n);
-  GemmAvx512(pool, GetParam(), shape, {a.data(), shape.k, 1},
+  GemmPacked(pool, operands(), shape, {a.data(), shape.k, 1},
              {b.data(), 1, shape.n}, {.c = c.data()});
   EXPECT_TRUE(std::ranges::all_of(c, [](float x) { return x == 1600; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOperands, GemmAvx512Test,
-                         ::testing::Values(Operands::kFloat, Operands::kRounded,
-                                           Operands::kDot));
+INSTANTIATE_TEST_SUITE_P(
+    All, GemmPackedTest,
+    ::testing::Values(
+        PackedCase{"Avx2Float", CpuIsa::kAvx2, Operands::kFloat},
+        PackedCase{"Avx2Rounded", CpuIsa::kAvx2, Operands::kRounded},
+        PackedCase{"Avx512Float", CpuIsa::kAvx512, Operands::kFloat},
+        PackedCase{"Avx512Rounded", CpuIsa::kAvx512, Operands::kRounded},
+        PackedCase{"Avx512Dot", CpuIsa::kAvx512, Operands::kDot}),
+    [](const auto& info) { return info.param.name; });
 
 #endif  // defined(__x86_64__)
 

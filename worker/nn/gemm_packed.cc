@@ -1,30 +1,35 @@
-#include "worker/nn/gemm_avx512.h"
+#include "worker/nn/gemm_packed.h"
 
 #if defined(__x86_64__)
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
+#include "common/tensor/cpu_dispatch.h"
 #include "worker/nn/gemm_panels.h"
+#include "worker/nn/gemm_panels_avx2.h"
+#include "worker/nn/gemm_panels_avx512.h"
 #include "worker/nn/gemm_scratch.h"
 
 namespace ringmaster {
 namespace {
 
+using gemm_internal::Avx2Panels;
+using gemm_internal::Avx512Panels;
 using gemm_internal::kDepthPerWord;
-using gemm_internal::kLeftLanes;
-using gemm_internal::kRightLanes;
 
-// Words of depth multiplied at once: a right panel of them (72 KiB) comes from
-// the second-level cache at a fraction of what that delivers, and every tile of
-// c is read and written once for each.
+// Words of depth multiplied at once: a right panel of them (72 KiB with AVX-512)
+// comes from the second-level cache at a fraction of what that delivers, or
+// stays in the first (24 KiB with AVX2), and every tile of c is read and written
+// once for each.
 constexpr int64_t kSliceWords = 384;
-// Left lanes multiplied at once, so that their panels (384 KiB) stay in the
-// second-level cache.
+// Left lanes multiplied at once, at most, so that their panels (384 KiB) stay in
+// the second-level cache.
 constexpr int64_t kLeftBlock = 256;
-// Panels that a thread packs for itself at once.
-constexpr int64_t kMaxLeftPanels = 12;
-constexpr int64_t kMaxRightPanels = 4;
+// Lanes that a thread packs for itself at once.
+constexpr int64_t kMaxLeftLanes = 96;
+constexpr int64_t kMaxRightLanes = 192;
 // Words of the operand that is packed for all threads, at once: 4 MiB. More if
 // the operand is wider than kSharedWords / kMinSharedSlices slices.
 constexpr int64_t kSharedWords = 1 << 20;
@@ -36,7 +41,7 @@ constexpr int64_t kBlocks = 8;
 
 constexpr int64_t kWordBytes = sizeof(uint32_t);
 
-alignas(64) constexpr float kZeros[kRightLanes] = {};
+alignas(64) constexpr float kZeros[48] = {};  // enough for a panel
 
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -63,10 +68,12 @@ struct Part {
   int64_t c_stride;
 };
 
-template <Operands kOperands>
+template <typename Kind>
 void MultiplyTile(const Part& part, int64_t row, int64_t column,
                   const uint32_t* left, const uint32_t* right) {
-  constexpr bool kDot = kOperands == Operands::kDot;
+  constexpr int64_t kLeftLanes = Kind::kLeftLanes;
+  constexpr int64_t kRightLanes = Kind::kRightLanes;
+  static_assert(kRightLanes <= std::size(kZeros));
   const Start& from = part.start;
   const float* const start =
       from.data + row * from.row_stride + column * from.column_stride;
@@ -74,14 +81,13 @@ void MultiplyTile(const Part& part, int64_t row, int64_t column,
   const int64_t rows = std::min(part.rows - row, kLeftLanes);
   const int64_t columns = std::min(part.columns - column, kRightLanes);
   if (rows == kLeftLanes && columns == kRightLanes) {
-    gemm_internal::MultiplyPanels<kDot>(part.words, left, right, start,
-                                        from.row_stride, c, part.c_stride);
+    Kind::Multiply(part.words, left, right, start, from.row_stride, c,
+                   part.c_stride);
     return;
   }
   // At the edges the tile is larger than what is left of c.
   alignas(64) float tile[kLeftLanes * kRightLanes];
-  gemm_internal::MultiplyPanels<kDot>(part.words, left, right, kZeros, 0, tile,
-                                      kRightLanes);
+  Kind::Multiply(part.words, left, right, kZeros, 0, tile, kRightLanes);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
       c[i * part.c_stride + j] =
@@ -90,15 +96,18 @@ void MultiplyTile(const Part& part, int64_t row, int64_t column,
   }
 }
 
-template <Operands kOperands>
+template <typename Kind>
 void Multiply(const Part& part, Panels left, Panels right) {
-  for (int64_t block = 0; block < part.rows; block += kLeftBlock) {
-    const int64_t end = std::min(part.rows, block + kLeftBlock);
-    for (int64_t column = 0; column < part.columns; column += kRightLanes) {
-      for (int64_t row = block; row < end; row += kLeftLanes) {
-        MultiplyTile<kOperands>(
-            part, row, column, left.words + row / kLeftLanes * left.panel_words,
-            right.words + column / kRightLanes * right.panel_words);
+  constexpr int64_t kLanes = Kind::kLeftLanes;
+  constexpr int64_t kBlock = kLeftBlock / kLanes * kLanes;
+  for (int64_t block = 0; block < part.rows; block += kBlock) {
+    const int64_t end = std::min(part.rows, block + kBlock);
+    for (int64_t column = 0; column < part.columns;
+         column += Kind::kRightLanes) {
+      for (int64_t row = block; row < end; row += kLanes) {
+        MultiplyTile<Kind>(
+            part, row, column, left.words + row / kLanes * left.panel_words,
+            right.words + column / Kind::kRightLanes * right.panel_words);
       }
     }
   }
@@ -106,11 +115,11 @@ void Multiply(const Part& part, Panels left, Panels right) {
 
 // Packs the panels [begin, end) of `operand`, which has `lanes` lanes, at the
 // depths [from, from + depth).
-template <Operands kOperands, int64_t kLanes>
+template <typename Kind, int64_t kLanes>
 void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
                 int64_t from, int64_t depth, uint32_t* to) {
-  const int64_t panel_words =
-      DivideUp(depth, kDepthPerWord<kOperands>) * kLanes;
+  constexpr int64_t kPerWord = kDepthPerWord<Kind::kOperands>;
+  const int64_t panel_words = DivideUp(depth, kPerWord) * kLanes;
   // If lanes are neighbours, all panels take their part of a few rows of memory
   // before any goes on: each row may be in a page of its own.
   const int64_t step = operand.depth_stride == 1 ? depth : kRowsAtOnce;
@@ -120,10 +129,9 @@ void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
       const Operand first = {operand.data + lane * operand.lane_stride +
                                  (from + done) * operand.depth_stride,
                              operand.lane_stride, operand.depth_stride};
-      gemm_internal::Pack<kOperands, kLanes>(
+      gemm_internal::Pack<Kind, kLanes>(
           first, std::min(kLanes, lanes - lane), std::min(step, depth - done),
-          to + (panel - begin) * panel_words +
-              done / kDepthPerWord<kOperands> * kLanes);
+          to + (panel - begin) * panel_words + done / kPerWord * kLanes);
     }
   }
 }
@@ -131,7 +139,7 @@ void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
 // One product. The smaller operand is the shared one: all threads read its
 // panels, which they have packed together. Each thread packs the part of the
 // other one that its block of c needs, a slice of depth at a time.
-template <Operands kOperands, bool kSharesLeft>
+template <typename Kind, bool kSharesLeft>
 class Product {
  public:
   Product(ThreadPool& pool, GemmShape shape, Operand left, Operand right,
@@ -151,13 +159,14 @@ class Product {
   }
 
  private:
-  static constexpr int64_t kPerWord = kDepthPerWord<kOperands>;
+  static constexpr int64_t kPerWord = kDepthPerWord<Kind::kOperands>;
   static constexpr int64_t kSlice = kSliceWords * kPerWord;
   static constexpr int64_t kSharedPanel =
-      kSharesLeft ? kLeftLanes : kRightLanes;
-  static constexpr int64_t kOwnPanel = kSharesLeft ? kRightLanes : kLeftLanes;
+      kSharesLeft ? Kind::kLeftLanes : Kind::kRightLanes;
+  static constexpr int64_t kOwnPanel =
+      kSharesLeft ? Kind::kRightLanes : Kind::kLeftLanes;
   static constexpr int64_t kMaxOwnPanels =
-      kSharesLeft ? kMaxRightPanels : kMaxLeftPanels;
+      (kSharesLeft ? kMaxRightLanes : kMaxLeftLanes) / kOwnPanel;
 
   int64_t shared_lanes() const { return kSharesLeft ? shape_.m : shape_.n; }
   int64_t own_lanes() const { return kSharesLeft ? shape_.n : shape_.m; }
@@ -171,9 +180,8 @@ class Product {
         static_cast<uint32_t*>(GemmScratch(panels * panel_words * kWordBytes));
     const int64_t grain = std::max<int64_t>(1, kPackGrain / panel_words);
     pool_.ParallelFor(panels, grain, [&](int64_t begin, int64_t end) {
-      PackPanels<kOperands, kSharedPanel>(shared_, shared_lanes(), begin, end,
-                                          from, depth,
-                                          packed + begin * panel_words);
+      PackPanels<Kind, kSharedPanel>(shared_, shared_lanes(), begin, end, from,
+                                     depth, packed + begin * panel_words);
     });
     const Panels shared = {packed, panel_words};
     const int64_t own_panels = DivideUp(own_lanes(), kOwnPanel);
@@ -194,17 +202,17 @@ class Product {
     for (int64_t done = 0; done < depth; done += kSlice) {
       const int64_t slice = std::min(kSlice, depth - done);
       const int64_t words = DivideUp(slice, kPerWord);
-      PackPanels<kOperands, kOwnPanel>(own_, own_lanes(), begin, end,
-                                       from + done, slice, packed);
+      PackPanels<Kind, kOwnPanel>(own_, own_lanes(), begin, end, from + done,
+                                  slice, packed);
       const Part part =
           PartAt(first_lane, lanes, words, /*is_first=*/from + done == 0);
       const Panels own = {packed, words * kOwnPanel};
       const Panels other = {shared.words + done / kPerWord * kSharedPanel,
                             shared.panel_words};
       if constexpr (kSharesLeft) {
-        Multiply<kOperands>(part, other, own);
+        Multiply<Kind>(part, other, own);
       } else {
-        Multiply<kOperands>(part, own, other);
+        Multiply<Kind>(part, own, other);
       }
     }
   }
@@ -236,13 +244,13 @@ class Product {
   const GemmOutput<float>& output_;
 };
 
-template <Operands kOperands>
+template <typename Kind>
 void RunProduct(ThreadPool& pool, GemmShape shape, Operand left, Operand right,
                 const GemmOutput<float>& output) {
   if (shape.m <= shape.n) {
-    Product<kOperands, true>(pool, shape, left, right, output).Run();
+    Product<Kind, true>(pool, shape, left, right, output).Run();
   } else {
-    Product<kOperands, false>(pool, shape, left, right, output).Run();
+    Product<Kind, false>(pool, shape, left, right, output).Run();
   }
 }
 
@@ -252,16 +260,19 @@ bool HasDot() { return __builtin_cpu_supports("avx512bf16"); }
 
 bool IsDotFaster() { return HasDot() && __builtin_cpu_is("amd"); }
 
-void GemmAvx512(ThreadPool& pool, Operands operands, GemmShape shape,
+void GemmPacked(ThreadPool& pool, Operands operands, GemmShape shape,
                 Operand left, Operand right, const GemmOutput<float>& output) {
-  switch (operands) {
-    case Operands::kFloat:
-      return RunProduct<Operands::kFloat>(pool, shape, left, right, output);
-    case Operands::kRounded:
-      return RunProduct<Operands::kRounded>(pool, shape, left, right, output);
-    case Operands::kDot:
-      return RunProduct<Operands::kDot>(pool, shape, left, right, output);
+  const auto run = [&]<typename Kind>(Kind) {
+    RunProduct<Kind>(pool, shape, left, right, output);
+  };
+  const bool is_rounded = operands == Operands::kRounded;
+  if (CurrentIsa() == CpuIsa::kAvx2) {
+    return is_rounded ? run(Avx2Panels<Operands::kRounded>())
+                      : run(Avx2Panels<Operands::kFloat>());
   }
+  if (operands == Operands::kDot) return run(Avx512Panels<Operands::kDot>());
+  return is_rounded ? run(Avx512Panels<Operands::kRounded>())
+                    : run(Avx512Panels<Operands::kFloat>());
 }
 
 }  // namespace ringmaster

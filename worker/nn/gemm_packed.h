@@ -1,16 +1,16 @@
-// The matrix product of floats with AVX-512, for Gemm alone.
+// The matrix product of floats with AVX-512 or AVX2, for Gemm alone.
 //
 // Built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix
 // Multiplication", TOMS 2008): operands are copied into panels that the inner
-// loop reads in order, and a tile of 8 x 48 sums stays in registers. The copy
-// is also where operands are rounded to bfloat16, which therefore costs no pass
+// loop reads in order, and a tile of sums (8 x 48, or 6 x 16 with AVX2) stays in
+// registers. The copy is also where operands are rounded to bfloat16, which therefore costs no pass
 // over memory of its own.
 //
 // Guarantees: the same result, to the bit, for every size of the pool. After a
 // first call of a shape, nothing is allocated.
 // Thread-safety: as Compute.
-#ifndef RINGMASTER_WORKER_NN_GEMM_AVX512_H_
-#define RINGMASTER_WORKER_NN_GEMM_AVX512_H_
+#ifndef RINGMASTER_WORKER_NN_GEMM_PACKED_H_
+#define RINGMASTER_WORKER_NN_GEMM_PACKED_H_
 
 #if defined(__x86_64__)
 
@@ -25,8 +25,8 @@ namespace ringmaster {
 enum class Operands {
   kFloat,    // floats
   kRounded,  // floats rounded to bfloat16, as floats: the sums of kDot but for
-             // their order, on any processor with AVX-512
-  kDot,      // pairs of bfloat16, by the instruction VDPBF16PS
+             // their order, on any processor
+  kDot,      // pairs of bfloat16, by AVX-512's instruction VDPBF16PS
 };
 
 // One factor of a product: a row of the left one, or a column of the right one,
@@ -45,13 +45,13 @@ struct Operand {
 bool HasDot();
 bool IsDotFaster();
 
-// output.c [m,n] = or += left [m,k] * right [k,n]. Requires m, n, k >= 1 and
-// CurrentIsa() of kAvx512; for kDot, HasDot().
-void GemmAvx512(ThreadPool& pool, Operands operands, GemmShape shape,
+// output.c [m,n] = or += left [m,k] * right [k,n], by CurrentIsa(). Requires m,
+// n, k >= 1, and kAvx512 or kAvx2; for kDot kAvx512, and HasDot().
+void GemmPacked(ThreadPool& pool, Operands operands, GemmShape shape,
                 Operand left, Operand right, const GemmOutput<float>& output);
 
 }  // namespace ringmaster
 
 #endif  // defined(__x86_64__)
 
-#endif  // RINGMASTER_WORKER_NN_GEMM_AVX512_H_
+#endif  // RINGMASTER_WORKER_NN_GEMM_PACKED_H_
