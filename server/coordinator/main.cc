@@ -17,6 +17,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/access/access_control.h"
+#include "common/access/access_file.h"
 #include "common/clock/clock.h"
 #include "common/config/address.h"
 #include "common/config/flags.h"
@@ -35,8 +37,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/sync/periodic_thread.h"
-#include "server/coordinator/access/access_control.h"
-#include "server/coordinator/access/access_file.h"
+#include "server/coordinator/access/method_roles.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/page/page_server.h"
@@ -351,8 +352,8 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
     if (!read.ok()) return Annotate(read.status(), "--access_file");
     rules = **std::move(read);
   }
-  access.control =
-      std::make_shared<AccessControl>(std::move(rules), line.trust_domain);
+  access.control = std::make_shared<AccessControl>(
+      MethodTable(), std::move(rules), line.trust_domain);
   return access;
 }
 

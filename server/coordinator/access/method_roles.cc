@@ -1,6 +1,5 @@
 #include "server/coordinator/access/method_roles.h"
 
-#include <algorithm>
 #include <array>
 
 namespace ringmaster::coordinator {
@@ -45,12 +44,5 @@ constexpr std::array<MethodRoles, 22> kTable = {{
 }  // namespace
 
 std::span<const MethodRoles> MethodTable() { return kTable; }
-
-RoleSet RolesFor(std::string_view method) {
-  const auto row = std::find_if(
-      kTable.begin(), kTable.end(),
-      [&](const MethodRoles& entry) { return entry.method == method; });
-  return row == kTable.end() ? RoleSet() : row->roles;
-}
 
 }  // namespace ringmaster::coordinator

@@ -1,27 +1,16 @@
-// The one table of method x role: whoever has none of a method's roles is refused,
-// and a method that is not in the table is nobody's.
+// The coordinator's table of method x role.
 // Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_ACCESS_METHOD_ROLES_H_
 #define RINGMASTER_SERVER_COORDINATOR_ACCESS_METHOD_ROLES_H_
 
 #include <span>
-#include <string_view>
 
-#include "server/coordinator/access/role.h"
+#include "common/access/access_control.h"
 
 namespace ringmaster::coordinator {
 
-struct MethodRoles {
-  // As gRPC names it on the wire.
-  std::string_view method;
-  RoleSet roles;
-};
-
 // Every method that the coordinator serves.
 [[nodiscard]] std::span<const MethodRoles> MethodTable();
-
-// The roles that may call `method`; none: nobody may.
-[[nodiscard]] RoleSet RolesFor(std::string_view method);
 
 }  // namespace ringmaster::coordinator
 

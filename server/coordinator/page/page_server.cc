@@ -10,6 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/access/access_control.h"
+#include "common/access/refusal_log.h"
 #include "common/clock/clock.h"
 #include "common/config/proto_to_json.h"
 #include "common/credentials/tls_watch.h"
@@ -18,13 +20,11 @@
 #include "common/http/http_server.h"
 #include "common/http/running_server.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/access/access_control.h"
 #include "server/coordinator/page/certificate.h"
 #include "server/coordinator/page/logins.h"
 #include "server/coordinator/page/page_feed.h"
 #include "server/coordinator/page/page_file.h"
 #include "server/coordinator/page/request_rules.h"
-#include "server/coordinator/rpc/refusal_log.h"
 #include "server/coordinator/rpc/runtime.h"
 
 namespace ringmaster::coordinator {

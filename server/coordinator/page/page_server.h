@@ -23,12 +23,12 @@
 #include "common/config/address.h"
 
 namespace ringmaster {
+class AccessControl;
 class TlsWatch;
 }  // namespace ringmaster
 
 namespace ringmaster::coordinator {
 
-class AccessControl;
 class CoordinatorRuntime;
 
 struct PageOptions {

@@ -6,13 +6,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/access/access_file.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/job/job_spec.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/text/quoted.h"
-#include "server/coordinator/access/access_file.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/access/access_control.h"
 #include "common/credentials/credentials.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/logging/testing/log_capture.h"
@@ -22,7 +23,6 @@
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/access/access_control.h"
 #include "server/coordinator/access/method_roles.h"
 #include "server/coordinator/rpc/testing/test_server.h"
 
@@ -178,7 +178,7 @@ class AccessTest : public ::testing::Test {
   const bool is_made_ = std::filesystem::create_directories(directory_);
   const TestCertificates ours_{directory_, "ours"};
   const std::shared_ptr<AccessControl> access_ =
-      std::make_shared<AccessControl>(TokensOfAllRoles());
+      std::make_shared<AccessControl>(MethodTable(), TokensOfAllRoles());
   std::unique_ptr<CoordinatorRuntime> runtime_;
   std::unique_ptr<CoordinatorServer> server_;
 };

@@ -17,8 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/access/access_control.h"
 #include "common/sync/mutex.h"
-#include "server/coordinator/access/access_control.h"
 
 namespace ringmaster::coordinator {
 

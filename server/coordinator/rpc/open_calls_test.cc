@@ -13,6 +13,7 @@
 #include "common/secrets/digest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/access/method_roles.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -55,7 +56,7 @@ class OpenCallsTest : public testing::Test {
   }
 
   const std::shared_ptr<AccessControl> access_ =
-      std::make_shared<AccessControl>(TokenOf("viewer"));
+      std::make_shared<AccessControl>(MethodTable(), TokenOf("viewer"));
   Role needed_ = Role::kViewer;
   std::promise<void> cut_;
   OpenCalls calls_{access_, /*patience=*/absl::Milliseconds(20)};

@@ -11,13 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "common/access/access_control.h"
+#include "common/access/admission.h"
+#include "common/access/refusal_log.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/access/access_control.h"
-#include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/open_calls.h"
-#include "server/coordinator/rpc/refusal_log.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/services.h"
 

@@ -15,9 +15,12 @@ namespace grpc {
 class ServerCredentials;
 }  // namespace grpc
 
+namespace ringmaster {
+class AccessControl;
+}  // namespace ringmaster
+
 namespace ringmaster::coordinator {
 
-class AccessControl;
 class CoordinatorRuntime;
 
 // Thread-compatible. Free of gRPC's headers.

@@ -9,14 +9,14 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include "common/access/access_control.h"
+#include "common/access/refusal_log.h"
 #include "common/rpc/acceptor.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
 #include "ringmaster/v1/pool_service.grpc.pb.h"
 #include "ringmaster/v1/status_service.grpc.pb.h"
-#include "server/coordinator/access/access_control.h"
 #include "server/coordinator/rpc/open_calls.h"
-#include "server/coordinator/rpc/refusal_log.h"
 #include "server/coordinator/rpc/runtime.h"
 
 namespace ringmaster::coordinator {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/admission.h"
 #include "common/fail_point/fail_point_set.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/status_macros.h"

@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "common/rpc/acceptor.h"
+#include "common/rpc/call_context.h"
+#include "common/rpc/peer_address.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
-#include "server/coordinator/rpc/call_context.h"
 #include "server/coordinator/rpc/open_calls.h"
-#include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/session_stream.h"
 

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "common/fail_point/fail_point.h"
+#include "common/rpc/call_context.h"
 #include "common/rpc/grpc_status.h"
 #include "common/sync/mutex.h"
-#include "server/coordinator/rpc/call_context.h"
 #include "server/coordinator/rpc/open_calls.h"
 #include "server/coordinator/rpc/watcher.h"
 

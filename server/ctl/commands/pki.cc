@@ -11,6 +11,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/access/access_file.h"
+#include "common/access/role.h"
 #include "common/config/read_file.h"
 #include "common/credentials/authority.h"
 #include "common/files/new_file.h"
@@ -21,15 +23,12 @@
 #include "common/status/status_macros.h"
 #include "common/text/quoted.h"
 #include "nlohmann/json.hpp"
-#include "server/coordinator/access/access_file.h"
-#include "server/coordinator/access/role.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using coordinator::Role;
 
 constexpr int64_t kAuthorityDays = 3650;
 constexpr int64_t kCertificateDays = 90;
@@ -73,7 +72,7 @@ absl::StatusOr<CertificateAuthority> LoadAuthority(const PkiOptions& options) {
 
 // A name that is a file name, too: "ca" is the authority's.
 absl::Status CheckName(const std::string& name) {
-  if (coordinator::IsCallerName(name) && name != "ca" && name[0] != '.') {
+  if (IsCallerName(name) && name != "ca" && name[0] != '.') {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -89,9 +88,9 @@ struct Roles {
 };
 
 absl::Status CheckRole(const std::string& role) {
-  if (coordinator::RoleOfName(role).has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "ROLE: ", Quoted(role), " must be ", coordinator::RoleNames()));
+  if (RoleOfName(role).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ROLE: ", Quoted(role), " must be ", RoleNames()));
 }
 
 absl::StatusOr<Roles> RolesOf(const std::string& text) {

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/access_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/coordinator/access/access_file.h"
 #include "server/ctl/commands/testing/ctl_test.h"
 
 namespace ringmaster::ctl {
@@ -91,8 +91,8 @@ TEST_F(PkiTest, ATokenAndItsEntryBelongTogether) {
   std::string token = TextOf(path);
   token.pop_back();
   EXPECT_GE(token.size(), 43u);
-  const auto rules = coordinator::AccessRules::Parse(
-      absl::StrCat("tokens:\n", made.out), "a.yaml");
+  const auto rules =
+      AccessRules::Parse(absl::StrCat("tokens:\n", made.out), "a.yaml");
   ASSERT_TRUE(rules.ok()) << rules.status();
   ASSERT_NE(rules->FindToken(token), nullptr);
   EXPECT_EQ(rules->FindToken(token)->identity.name, "alice");

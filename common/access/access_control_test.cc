@@ -1,4 +1,4 @@
-#include "server/coordinator/access/access_control.h"
+#include "common/access/access_control.h"
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -7,13 +7,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
 
 constexpr char kSubmit[] = "/ringmaster.v1.JobService/SubmitJob";
 constexpr char kSession[] = "/ringmaster.v1.CoordinatorService/Session";
+
+constexpr MethodRoles kTable[] = {
+    {kSubmit, {Role::kSubmitter, Role::kOperator}},
+    {kSession, {Role::kWorker, Role::kServer}}};
 
 AccessRules Rules(bool is_revoked = false) {
   return *AccessRules::Parse(
@@ -41,14 +45,14 @@ Credentials Bearer(const std::string& value) {
 std::string Refusal(const Credentials& credentials,
                     const AccessRules& rules = Rules()) {
   const absl::Status status =
-      AccessControl(rules).Identify(credentials).status();
+      AccessControl(kTable, rules).Identify(credentials).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(ReasonOf(status), reason::kUnauthenticated);
   return std::string(status.message());
 }
 
 TEST(AccessControlTest, KnowsCertificatesByTheirUriOrTheirSubject) {
-  const AccessControl access(Rules());
+  const AccessControl access(kTable, Rules());
   EXPECT_EQ(*access.Identify(Certificate(
                 {"https://example.org/x", "spiffe://a.org/other/thing",
                  "spiffe://a.org/ringmaster/worker/node-1",
@@ -75,7 +79,7 @@ TEST(AccessControlTest, ACertificateThatSaysNoRoleHasNone) {
 }
 
 TEST(AccessControlTest, OnlyTheTrustDomainGivesRolesIfOneIsNamed) {
-  const AccessControl access(Rules(), "a.org");
+  const AccessControl access(kTable, Rules(), "a.org");
   EXPECT_EQ(access
                 .Identify(Certificate({"spiffe://b.org/other/thing",
                                        "spiffe://a.org/ringmaster/viewer/v"}))
@@ -105,7 +109,7 @@ TEST(AccessControlTest, ATrustDomainIsAsInAUri) {
 }
 
 TEST(AccessControlTest, ATokenComesBeforeTheCertificate) {
-  const AccessControl access(Rules());
+  const AccessControl access(kTable, Rules());
   EXPECT_EQ(*access.Identify(Bearer("Bearer t-1")),
             (Identity{"alice", {Role::kSubmitter}}));
   EXPECT_EQ(access.Identify(Bearer("bearer  t-1 "))->name, "alice");
@@ -121,7 +125,7 @@ TEST(AccessControlTest, ATokenComesBeforeTheCertificate) {
 }
 
 TEST(AccessControlTest, ARoleThatDoesNotFitIsNamedWithTheOnesThatDo) {
-  const AccessControl access(Rules());
+  const AccessControl access(kTable, Rules());
   EXPECT_TRUE(access.Admit(Bearer("Bearer t-1"), kSubmit).ok());
   const absl::Status status =
       access.Admit(Bearer("Bearer t-1"), kSession).status();
@@ -137,11 +141,25 @@ TEST(AccessControlTest, ARoleThatDoesNotFitIsNamedWithTheOnesThatDo) {
 }
 
 TEST(AccessControlTest, NewRulesHoldForTheNextCall) {
-  AccessControl access(Rules());
+  AccessControl access(kTable, Rules());
   ASSERT_TRUE(access.Admit(Bearer("Bearer t-1"), kSubmit).ok());
   access.Replace(Rules(/*is_revoked=*/true));
   EXPECT_FALSE(access.Admit(Bearer("Bearer t-1"), kSubmit).ok());
 }
 
+TEST(AccessControlTest, AServerWithoutAnAccessFileGoesByUrisAlone) {
+  const AccessControl access(kTable, std::nullopt);
+  EXPECT_TRUE(
+      access
+          .Admit(Certificate({"spiffe://a.org/ringmaster/worker/w"}), kSession)
+          .ok());
+  EXPECT_EQ(access.Identify(Certificate({}, "CN=ci")).status().message(),
+            "the certificate of CN=ci has no role: issue one with the URI "
+            "spiffe://DOMAIN/ringmaster/ROLE/NAME");
+  EXPECT_EQ(access.Identify(Bearer("Bearer t-1")).status().message(),
+            "tokens are the coordinator's: give --tls_cert_file and "
+            "--tls_key_file alone");
+}
+
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,5 +1,5 @@
-// AccessControl: who a caller is, by its certificate or token, and whether it may
-// make a call.
+// AccessControl: who a caller of a server is, by its certificate or token, and whether
+// it may make a call.
 //
 //   certificate  a URI among its subject alternative names,
 //                spiffe://DOMAIN/ringmaster/ROLE/NAME (SPIFFE ID, section 2); it may
@@ -8,11 +8,16 @@
 //   token        "authorization: Bearer TOKEN" (RFC 6750, section 2.1), whose digest
 //                is in the access file. It comes before the certificate.
 //
+// A server has one table of method x role: whoever has none of a method's roles is
+// refused, and a method that is not in the table is nobody's.
+//
 // Thread-safe.
-#ifndef RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_CONTROL_H_
-#define RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_CONTROL_H_
+#ifndef RINGMASTER_COMMON_ACCESS_ACCESS_CONTROL_H_
+#define RINGMASTER_COMMON_ACCESS_ACCESS_CONTROL_H_
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,11 +25,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/access/access_file.h"
+#include "common/access/role.h"
 #include "common/sync/mutex.h"
-#include "server/coordinator/access/access_file.h"
-#include "server/coordinator/access/role.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 // A call's credentials. The certificate has been verified.
 struct Credentials {
@@ -36,12 +41,27 @@ struct Credentials {
   std::string authorization;
 };
 
+struct MethodRoles {
+  // As gRPC names it on the wire.
+  std::string_view method;
+  RoleSet roles;
+};
+
+// The roles that may call `method`, by `table`; none: nobody may.
+[[nodiscard]] RoleSet RolesFor(std::span<const MethodRoles> table,
+                               std::string_view method);
+
 class AccessControl {
  public:
-  // `trust_domain` is the DOMAIN of URIs that give roles; "": every one.
-  explicit AccessControl(AccessRules rules, std::string trust_domain = "")
-      : trust_domain_(std::move(trust_domain)),
-        rules_(std::make_shared<const AccessRules>(std::move(rules))) {}
+  // `methods` must outlive this. Without `rules`, the server has no access file: only
+  // URIs give roles. `trust_domain` is the DOMAIN of those; "": every one.
+  AccessControl(std::span<const MethodRoles> methods,
+                std::optional<AccessRules> rules, std::string trust_domain = "")
+      : methods_(methods),
+        trust_domain_(std::move(trust_domain)),
+        has_file_(rules.has_value()),
+        rules_(std::make_shared<const AccessRules>(
+            std::move(rules).value_or(AccessRules()))) {}
 
   // UNAUTHENTICATED: no credentials, a certificate without a role, a token that is
   // not known or is revoked; one line that says what to do.
@@ -60,7 +80,9 @@ class AccessControl {
   [[nodiscard]] std::shared_ptr<const AccessRules> rules() const
       EXCLUDES(mutex_);
 
+  const std::span<const MethodRoles> methods_;
   const std::string trust_domain_;
+  const bool has_file_;
 
   mutable Mutex mutex_;
   std::shared_ptr<const AccessRules> rules_ GUARDED_BY(mutex_);
@@ -70,6 +92,6 @@ class AccessControl {
 // digits, '.', '-' and '_'.
 [[nodiscard]] absl::Status CheckTrustDomain(std::string_view text);
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster
 
-#endif  // RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_CONTROL_H_
+#endif  // RINGMASTER_COMMON_ACCESS_ACCESS_CONTROL_H_

@@ -1,4 +1,4 @@
-#include "server/coordinator/rpc/refusal_log.h"
+#include "common/access/refusal_log.h"
 
 #include "absl/time/time.h"
 #include "common/clock/testing/fake_clock.h"
@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 using ::testing::AllOf;
@@ -29,4 +29,4 @@ TEST(RefusalLogTest, WritesOneLineASecondAndCountsTheOthers) {
 }
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

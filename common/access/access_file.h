@@ -1,6 +1,6 @@
 // AccessRules: what the access file says, ready to be looked up. A value.
-#ifndef RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_FILE_H_
-#define RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_FILE_H_
+#ifndef RINGMASTER_COMMON_ACCESS_ACCESS_FILE_H_
+#define RINGMASTER_COMMON_ACCESS_ACCESS_FILE_H_
 
 #include <cstdint>
 #include <map>
@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/access/role.h"
 #include "common/config/file_changes.h"
-#include "server/coordinator/access/role.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 // Who somebody is. Names of tokens and certificates are of one kind: the same name
 // is the same owner of jobs.
@@ -75,6 +75,6 @@ class AccessFileWatch {
 // most 128.
 [[nodiscard]] bool IsCallerName(std::string_view name);
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster
 
-#endif  // RINGMASTER_SERVER_COORDINATOR_ACCESS_ACCESS_FILE_H_
+#endif  // RINGMASTER_COMMON_ACCESS_ACCESS_FILE_H_

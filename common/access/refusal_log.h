@@ -2,8 +2,8 @@
 // could fill a disk.
 //
 // Thread-safe.
-#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_REFUSAL_LOG_H_
-#define RINGMASTER_SERVER_COORDINATOR_RPC_REFUSAL_LOG_H_
+#ifndef RINGMASTER_COMMON_ACCESS_REFUSAL_LOG_H_
+#define RINGMASTER_COMMON_ACCESS_REFUSAL_LOG_H_
 
 #include <cstdint>
 #include <string_view>
@@ -13,7 +13,7 @@
 #include "common/clock/monotonic_time.h"
 #include "common/sync/mutex.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 class RefusalLog {
  public:
@@ -31,6 +31,6 @@ class RefusalLog {
   int64_t unlogged_ GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster
 
-#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_REFUSAL_LOG_H_
+#endif  // RINGMASTER_COMMON_ACCESS_REFUSAL_LOG_H_

@@ -1,10 +1,10 @@
-#include "server/coordinator/rpc/peer_address.h"
+#include "common/rpc/peer_address.h"
 
 #include <optional>
 
 #include "absl/strings/ascii.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 std::optional<int> HexDigit(char c) {
@@ -52,4 +52,4 @@ std::string HostOfPeer(std::string_view peer) {
   return std::string(host);
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,4 +1,4 @@
-#include "server/coordinator/access/access_control.h"
+#include "common/access/access_control.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +14,8 @@
 #include "absl/strings/strip.h"
 #include "common/status/reason.h"
 #include "common/text/quoted.h"
-#include "server/coordinator/access/method_roles.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 constexpr absl::string_view kScheme = "spiffe://";
@@ -42,7 +41,7 @@ absl::Status AddUri(const std::string& uri, const std::string& trust_domain,
   };
   if (!trust_domain.empty() && parts[0] != trust_domain) {
     return wrong(absl::StrCat("is not of the trust domain ", trust_domain,
-                              ", the coordinator's --trust_domain"));
+                              " of --trust_domain"));
   }
   if (parts.size() != 4) return wrong("must end with /ringmaster/ROLE/NAME");
   const std::optional<Role> role = RoleOfName(parts[2]);
@@ -60,7 +59,8 @@ absl::Status AddUri(const std::string& uri, const std::string& trust_domain,
 
 absl::StatusOr<Identity> OfCertificate(const Credentials& credentials,
                                        const AccessRules& rules,
-                                       const std::string& trust_domain) {
+                                       const std::string& trust_domain,
+                                       bool has_file) {
   Identity identity;
   for (const std::string& uri : credentials.uris) {
     if (const absl::Status status = AddUri(uri, trust_domain, identity);
@@ -72,13 +72,14 @@ absl::StatusOr<Identity> OfCertificate(const Credentials& credentials,
   if (const Identity* const known = rules.FindSubject(credentials.subject)) {
     return *known;
   }
-  return Unauthenticated(
-      absl::StrCat("the certificate of ", absl::CEscape(credentials.subject),
-                   " has no role: issue one with the URI "
-                   "spiffe://",
-                   trust_domain.empty() ? "DOMAIN" : trust_domain,
-                   "/ringmaster/ROLE/NAME, or give its subject a role in the "
-                   "coordinator's --access_file"));
+  return Unauthenticated(absl::StrCat(
+      "the certificate of ", absl::CEscape(credentials.subject),
+      " has no role: issue one with the URI "
+      "spiffe://",
+      trust_domain.empty() ? "DOMAIN" : trust_domain, "/ringmaster/ROLE/NAME",
+      has_file ? ", or give its subject a role in the "
+                 "coordinator's --access_file"
+               : ""));
 }
 
 // nullopt: there is no token.
@@ -108,12 +109,17 @@ std::optional<absl::StatusOr<Identity>> OfToken(const Credentials& credentials,
 
 absl::StatusOr<Identity> AccessControl::Identify(
     const Credentials& credentials) const {
+  if (!has_file_ && !credentials.authorization.empty()) {
+    return Unauthenticated(
+        "tokens are the coordinator's: give --tls_cert_file and "
+        "--tls_key_file alone");
+  }
   const std::shared_ptr<const AccessRules> rules = this->rules();
   if (auto identity = OfToken(credentials, *rules); identity.has_value()) {
     return *std::move(identity);
   }
   if (credentials.has_certificate)
-    return OfCertificate(credentials, *rules, trust_domain_);
+    return OfCertificate(credentials, *rules, trust_domain_, has_file_);
   return Unauthenticated(
       "the call has neither a certificate nor a token: give --token_file, or "
       "--tls_cert_file and --tls_key_file");
@@ -123,7 +129,7 @@ absl::StatusOr<Identity> AccessControl::Admit(const Credentials& credentials,
                                               std::string_view method) const {
   absl::StatusOr<Identity> identity = Identify(credentials);
   if (!identity.ok()) return identity;
-  const RoleSet roles = RolesFor(method);
+  const RoleSet roles = RolesFor(methods_, method);
   if (identity->roles.Meets(roles)) return identity;
   const absl::string_view name(method.data(), method.size());
   return WithReason(
@@ -135,6 +141,13 @@ absl::StatusOr<Identity> AccessControl::Admit(const Credentials& credentials,
                                        absl::StrReplaceAll(NamesOf(roles),
                                                            {{",", " or "}})))),
       reason::kPermissionDenied);
+}
+
+RoleSet RolesFor(std::span<const MethodRoles> table, std::string_view method) {
+  const auto row = std::find_if(
+      table.begin(), table.end(),
+      [&](const MethodRoles& entry) { return entry.method == method; });
+  return row == table.end() ? RoleSet() : row->roles;
 }
 
 void AccessControl::Replace(AccessRules rules) {
@@ -162,4 +175,4 @@ absl::Status CheckTrustDomain(std::string_view text) {
       "the certificates' spiffe://DOMAIN/..."));
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

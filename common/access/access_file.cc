@@ -1,4 +1,4 @@
-#include "server/coordinator/access/access_file.h"
+#include "common/access/access_file.h"
 
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@
 #include "common/text/quoted.h"
 #include "ringmaster/v1/access_file.pb.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 constexpr size_t kMaxName = 128;
@@ -152,4 +152,4 @@ bool IsCallerName(std::string_view name) {
          });
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

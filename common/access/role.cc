@@ -1,11 +1,11 @@
-#include "server/coordinator/access/role.h"
+#include "common/access/role.h"
 
 #include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 constexpr std::array<std::pair<Role, std::string_view>, 5> kNames = {{
@@ -50,4 +50,4 @@ std::string NamesOf(RoleSet roles) {
   return names;
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,8 +1,8 @@
-#include "server/coordinator/rpc/peer_address.h"
+#include "common/rpc/peer_address.h"
 
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 TEST(PeerAddressTest, FindsTheHostInEachForm) {
@@ -25,4 +25,4 @@ TEST(PeerAddressTest, OtherFormsHaveNoHost) {
 }
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,4 +1,4 @@
-#include "server/coordinator/rpc/refusal_log.h"
+#include "common/access/refusal_log.h"
 
 #include <string>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/logging/logging.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 void RefusalLog::Add(std::string_view method, const absl::Status& status) {
   int64_t others = 0;
@@ -26,4 +26,4 @@ void RefusalLog::Add(std::string_view method, const absl::Status& status) {
             {"others", others}});
 }
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

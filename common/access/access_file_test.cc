@@ -1,4 +1,4 @@
-#include "server/coordinator/access/access_file.h"
+#include "common/access/access_file.h"
 
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(AccessFileTest, IsNobodyElsesToWrite) {
 }
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

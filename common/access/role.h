@@ -1,7 +1,7 @@
 // Roles: the part that a caller plays, and so the calls that it may make.
 // Pure.
-#ifndef RINGMASTER_SERVER_COORDINATOR_ACCESS_ROLE_H_
-#define RINGMASTER_SERVER_COORDINATOR_ACCESS_ROLE_H_
+#ifndef RINGMASTER_COMMON_ACCESS_ROLE_H_
+#define RINGMASTER_COMMON_ACCESS_ROLE_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 
 enum class Role : uint8_t {
   kViewer,     // sees everything, changes nothing
@@ -55,6 +55,6 @@ class RoleSet {
 // "submitter,viewer", in the order of Role.
 [[nodiscard]] std::string NamesOf(RoleSet roles);
 
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster
 
-#endif  // RINGMASTER_SERVER_COORDINATOR_ACCESS_ROLE_H_
+#endif  // RINGMASTER_COMMON_ACCESS_ROLE_H_
