@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/access/access_control.h"
 #include "common/files/file_flags.h"
 #include "common/protocol/labels.h"
 #include "common/status/annotate.h"
@@ -260,6 +261,13 @@ void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.listen);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
+  set.Add({.name = "trust_domain",
+           .unit = "DOMAIN",
+           .help = "Only certificates with a URI of this domain, "
+                   "spiffe://DOMAIN/ringmaster/ROLE/NAME, may call --listen's "
+                   "port. Without it the authorities of --tls_ca_file may "
+                   "name any. Needs TLS."},
+          &flags.trust_domain);
   AddMonitoringFlags("has a session with the coordinator", set,
                      flags.monitoring);
   AddProgramFlags(set, flags.program);
@@ -297,6 +305,16 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--data_encryption=required needs TLS for --listen=", flags.listen,
           ", where parameters are served: give --tls_cert_file"));
+    }
+  }
+  if (!flags.trust_domain.empty()) {
+    RETURN_IF_ERROR(
+        Annotate(CheckTrustDomain(flags.trust_domain), "--trust_domain"));
+    if (flags.listen.empty() || !HasTlsFlag(flags.credentials)) {
+      return absl::InvalidArgumentError(
+          "--trust_domain is of who calls --listen's port with a certificate: "
+          "give --listen, --tls_ca_file, --tls_cert_file and --tls_key_file, "
+          "too");
     }
   }
   return SettleDataPlane(flags, *coordinator);

@@ -34,6 +34,7 @@ struct WorkerFlags {
   std::string data_ports;
   std::string data_encryption = "off";
   std::string listen;  // of a parameter server, for small clients; empty: not
+  std::string trust_domain;  // of its clients' certificates; empty: any
   // The range of data_ports, once settled: each slot listens on the first of
   // its ports that is free, at the host of data_listen.
   std::optional<PortRange> port_range;

@@ -156,6 +156,19 @@ TEST(WorkerFlagsTest, EncryptionNeedsTlsToAnotherHost) {
               HasSubstr("needs TLS for --listen=0.0.0.0:29600"));
 }
 
+TEST(WorkerFlagsTest, ATrustDomainIsOfThePortThatServesParameters) {
+  WorkerFlags flags = Good();
+  flags.trust_domain = "Example.org";
+  EXPECT_THAT(Refusal(flags),
+              HasSubstr("--trust_domain: \"Example.org\" must be"));
+  flags.trust_domain = "example.org";
+  EXPECT_THAT(Refusal(flags), HasSubstr("give --listen, --tls_ca_file"));
+  flags.credentials.tls_ca_file = "ca.pem";
+  EXPECT_THAT(Refusal(flags), HasSubstr("give --listen, --tls_ca_file"));
+  flags.listen = "127.0.0.1:29600";
+  EXPECT_TRUE(SettleWorkerFlags(flags).ok());
+}
+
 TEST(WorkerFlagsTest, SeveralSlotsOrTheWishToRestartNeedASupervisor) {
   WorkerFlags flags = Good();
   EXPECT_FALSE(NeedsSupervisor(flags));

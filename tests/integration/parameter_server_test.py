@@ -6,12 +6,14 @@ import pathlib
 import re
 import signal
 import socket
+import ssl
+import struct
 import subprocess
 import tempfile
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, binary, generation_of, pids_of, step_of, synthetic_job
+from tests.integration.cluster import PATIENCE, Cluster, binary, generation_of, pids_of, pki, step_of, synthetic_job, tls_flags
 
 ENDLESS = 10_000_000
 
@@ -32,6 +34,23 @@ def servers_of(job):
 
 def workers_of(job):
     return [member for member in job["members"] if not is_server(member)]
+
+
+def call(port, directory, name, method):
+    """Begins a call of `method` with the certificate `name`: HTTP/2 (RFC 9113) by hand, and nothing is read of the answer."""
+    def frame(kind, flags, stream, payload=b""):
+        return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+    # Literal fields that are not indexed (RFC 7541, section 6.2.2).
+    headers = b"".join(b"\0" + bytes((len(key),)) + key + bytes((len(value),)) + value for key, value in (
+        (b":method", b"POST"), (b":scheme", b"https"), (b":path", method.encode()), (b":authority", b"localhost"),
+        (b"content-type", b"application/grpc"), (b"te", b"trailers")))
+    context = ssl.create_default_context(cafile=f"{directory}/ca.pem")
+    context.load_cert_chain(f"{directory}/{name}.pem", f"{directory}/{name}.key")
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain, context.wrap_socket(plain, server_hostname="localhost") as tls:
+        tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 4, 1, headers) + frame(0, 1, 1, bytes(5)))
+        tls.recv(1 << 16)
 
 
 class ParameterServerTest(unittest.TestCase):
@@ -327,6 +346,21 @@ class ParameterServerTest(unittest.TestCase):
             second = cluster.start_server("t", f"--listen=127.0.0.1:{port}")
             self.assertEqual(second.wait(), 2, second.output())
             self.assertIn(f"--listen: cannot listen on 127.0.0.1:{port}", second.output())
+
+    def test_small_clients_need_a_role_that_fits(self):
+        with tempfile.TemporaryDirectory() as keys, Cluster() as cluster:
+            pki("init", keys)
+            pki("issue", keys, "coordinator", "head", "--hosts=127.0.0.1")
+            pki("issue", keys, "server", "shards", "--hosts=localhost")
+            pki("issue", keys, "viewer", "eve")
+            cluster.flags = tls_flags(keys, "head")
+            cluster.start_coordinator()
+            cluster.flags = tls_flags(keys, "shards")
+            server = cluster.start_server("s", "--listen=127.0.0.1:0")
+            address = cluster.await_that("the address", lambda: re.search(r"parameters\.served .*127\.0\.0\.1:(\d+)", server.output()))
+            call(int(address.group(1)), keys, "eve", "/ringmaster.v1.ParameterService/Push")
+            cluster.await_that("the refusal", lambda: "access.refused method=/ringmaster.v1.ParameterService/Push "
+                               'error="eve (viewer) may not call' in server.output())
 
     def test_ringctl_local_starts_the_servers_that_a_job_names(self):
         with Cluster() as cluster:

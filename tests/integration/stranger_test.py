@@ -36,7 +36,7 @@ class StrangerTest(unittest.TestCase):
                 cluster.flags = tls_flags(directory, "node")
                 cluster.start_worker(f"w{index}", host=host)
                 cluster.flags = tls_flags(directory, "shards")
-                cluster.start_server(f"s{index}", host=host)
+                cluster.start_server(f"s{index}", f"--listen={host.address}:0", host=host)
             cluster.flags = tls_flags(directory, "alice")
             # One job over the ring, one through servers: all that ever listens does.
             for servers in ([], ["parameter_server: {servers: 2}"]):

@@ -1,8 +1,10 @@
 // The `parameter_server` binary.
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/access/access_control.h"
 #include "common/clock/clock.h"
 #include "common/config/address.h"
 #include "common/credentials/credentials.h"
@@ -26,9 +28,14 @@ absl::StatusOr<std::unique_ptr<ParameterEndpoint>> StartEndpoint(
   ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
   ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(flags.credentials,
                                                            address.ToString()));
+  std::shared_ptr<const AccessControl> access;
+  if (HasTlsFlag(flags.credentials)) {
+    access = std::make_shared<AccessControl>(ParameterMethods(), std::nullopt,
+                                             flags.trust_domain);
+  }
   absl::StatusOr<std::unique_ptr<ParameterEndpoint>> endpoint =
       ParameterEndpoint::Start(store, Clock::Real(), address,
-                               std::move(credentials));
+                               std::move(credentials), std::move(access));
   if (!endpoint.ok()) {
     return WithExitCode(Annotate(endpoint.status(), "--listen"),
                         ExitCode::kUsage);

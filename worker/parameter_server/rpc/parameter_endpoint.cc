@@ -10,12 +10,37 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/access/admission.h"
+#include "common/access/refusal_log.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
 #include "common/status/status_macros.h"
 #include "worker/parameter_server/rpc/parameter_service.h"
 
 namespace ringmaster {
+
+namespace {
+
+constexpr RoleSet kReaders = {Role::kSubmitter, Role::kOperator, Role::kWorker,
+                              Role::kServer};
+constexpr RoleSet kPushers = {Role::kOperator, Role::kWorker};
+constexpr RoleSet kAll = {Role::kViewer, Role::kSubmitter, Role::kOperator,
+                          Role::kWorker, Role::kServer};
+
+constexpr MethodRoles kMethods[] = {
+    {"/ringmaster.v1.ParameterService/GetShards", kReaders},
+    {"/ringmaster.v1.ParameterService/Pull", kReaders},
+    {"/ringmaster.v1.ParameterService/Push", kPushers},
+    {"/grpc.health.v1.Health/Check", kAll},
+    {"/grpc.health.v1.Health/Watch", kAll},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     kReaders},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", kReaders},
+};
+
+}  // namespace
+
+std::span<const MethodRoles> ParameterMethods() { return kMethods; }
 
 struct ParameterEndpoint::Impl {
   Impl(ParameterStore& store, Clock& clock) : service(store, clock) {}
@@ -30,12 +55,17 @@ ParameterEndpoint::ParameterEndpoint(std::unique_ptr<Impl> impl)
 
 absl::StatusOr<std::unique_ptr<ParameterEndpoint>> ParameterEndpoint::Start(
     ParameterStore& store, Clock& clock, const HostPort& address,
-    std::shared_ptr<grpc::ServerCredentials> credentials) {
+    std::shared_ptr<grpc::ServerCredentials> credentials,
+    std::shared_ptr<const AccessControl> access) {
   // Both work on servers that are built later.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto impl = std::make_unique<Impl>(store, clock);
   ASSIGN_OR_RETURN(impl->acceptor, Acceptor::Listen(address));
+  if (access != nullptr) {
+    credentials->SetAuthMetadataProcessor(
+        MakeAdmission(std::move(access), std::make_shared<RefusalLog>()));
+  }
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   impl->acceptor->AddTo(builder, std::move(credentials));

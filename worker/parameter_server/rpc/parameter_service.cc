@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr auto kElemBytes = static_cast<int64_t>(sizeof(float));
+
+constexpr char kGetShards[] = "/ringmaster.v1.ParameterService/GetShards";
+constexpr char kPull[] = "/ringmaster.v1.ParameterService/Pull";
+constexpr char kPush[] = "/ringmaster.v1.ParameterService/Push";
 
 absl::StatusOr<ElemRange> RangeOf(const v1::ElementRange& range) {
   if (range.begin() < 0 || range.count() < 1) {
@@ -63,6 +68,7 @@ class PushedGradient {
                                               chunk.begin(),
                                               " does not match its checksum"));
     }
+    gradient_.reserve(static_cast<size_t>(range_.count));  // no more, either
     gradient_.resize(gradient_.size() + static_cast<size_t>(count));
     std::memcpy(gradient_.data() + here, bytes.data(), bytes.size());
     return absl::OkStatus();
@@ -75,7 +81,7 @@ class PushedGradient {
         "the call ended after ", here, " of ", range_.count, " elements"));
   }
 
-  [[nodiscard]] int64_t begin() const { return range_.begin; }
+  [[nodiscard]] const ElemRange& range() const { return range_; }
   [[nodiscard]] std::vector<float> Take() { return std::move(gradient_); }
 
  private:
@@ -83,13 +89,24 @@ class PushedGradient {
   std::vector<float> gradient_;
 };
 
+// What `ranges` take in memory; a range that cannot be here may be of any size.
+int64_t BytesOf(const std::vector<ElemRange>& ranges) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 2;
+  int64_t bytes = 0;
+  for (const ElemRange& range : ranges)
+    bytes += std::min(range.count, (kMost - bytes) / kElemBytes) * kElemBytes;
+  return bytes;
+}
+
 absl::StatusOr<v1::PushRequest> Receive(
-    grpc::ServerReader<v1::PushRequest>& reader, PushedGradient& gradient) {
+    grpc::ServerReader<v1::PushRequest>& reader, CallLimits::Call& call,
+    PushedGradient& gradient) {
   v1::PushRequest first;
   if (!reader.Read(&first)) {
     return absl::InvalidArgumentError("the call has no message");
   }
   RETURN_IF_ERROR(gradient.Begin(first));
+  RETURN_IF_ERROR(call.Hold(BytesOf({gradient.range()})));
   v1::PushRequest next = first;
   do {
     if (next.has_chunk()) RETURN_IF_ERROR(gradient.Add(next.chunk()));
@@ -110,6 +127,8 @@ MonotonicTime ParameterServiceImpl::DeadlineOf(
 grpc::Status ParameterServiceImpl::GetShards(grpc::ServerContext* context,
                                              const v1::GetShardsRequest*,
                                              v1::GetShardsResponse* response) {
+  const auto call = limits_.Begin(kGetShards, *context);
+  if (!call.ok()) return ToGrpcStatus(call.status());
   const absl::StatusOr<StoredShards> shards =
       store_.shards(DeadlineOf(*context));
   if (!shards.ok()) return ToGrpcStatus(shards.status());
@@ -127,6 +146,8 @@ grpc::Status ParameterServiceImpl::GetShards(grpc::ServerContext* context,
 grpc::Status ParameterServiceImpl::Pull(
     grpc::ServerContext* context, const v1::PullRequest* request,
     grpc::ServerWriter<v1::PullResponse>* writer) {
+  const auto call = limits_.Begin(kPull, *context);
+  if (!call.ok()) return ToGrpcStatus(call.status());
   std::vector<ElemRange> ranges;
   if (request->has_range()) {
     const absl::StatusOr<ElemRange> range = RangeOf(request->range());
@@ -137,6 +158,8 @@ grpc::Status ParameterServiceImpl::Pull(
     if (!shards.ok()) return ToGrpcStatus(shards.status());
     ranges = std::move(shards->ranges);
   }
+  if (const absl::Status held = (*call)->Hold(BytesOf(ranges)); !held.ok())
+    return ToGrpcStatus(held);
   const absl::StatusOr<StoredElements> stored =
       store_.Read(ranges, DeadlineOf(*context));
   if (!stored.ok()) return ToGrpcStatus(stored.status());
@@ -163,11 +186,14 @@ grpc::Status ParameterServiceImpl::Pull(
 grpc::Status ParameterServiceImpl::Push(
     grpc::ServerContext* context, grpc::ServerReader<v1::PushRequest>* reader,
     v1::PushResponse* response) {
+  const auto call = limits_.Begin(kPush, *context);
+  if (!call.ok()) return ToGrpcStatus(call.status());
   PushedGradient gradient;
-  const absl::StatusOr<v1::PushRequest> first = Receive(*reader, gradient);
+  const absl::StatusOr<v1::PushRequest> first =
+      Receive(*reader, **call, gradient);
   if (!first.ok()) return ToGrpcStatus(first.status());
   const absl::StatusOr<int64_t> step =
-      store_.Push(first->job_id(), first->generation(), gradient.begin(),
+      store_.Push(first->job_id(), first->generation(), gradient.range().begin,
                   gradient.Take(), DeadlineOf(*context));
   if (!step.ok()) return ToGrpcStatus(step.status());
   response->set_step(*step);

@@ -2,7 +2,8 @@
 // check, ask the store, and translate.
 //
 // Thread-safe; methods are called by gRPC, and wait for the store at most until
-// the call's deadline, or kCallTimeout.
+// the call's deadline, or kCallTimeout. Their number, time and memory have bounds
+// (call_limits.h).
 #ifndef RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_SERVICE_H_
 #define RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_SERVICE_H_
 
@@ -10,6 +11,7 @@
 #include "common/clock/clock.h"
 #include "ringmaster/v1/parameter_service.grpc.pb.h"
 #include "worker/parameter_server/parameter_store.h"
+#include "worker/parameter_server/rpc/call_limits.h"
 
 namespace ringmaster {
 
@@ -21,8 +23,9 @@ class ParameterServiceImpl final : public v1::ParameterService::Service {
   static constexpr int64_t kMaxPushBytes = int64_t{1} << 30;
 
   // Both must outlive the server.
-  ParameterServiceImpl(ParameterStore& store, Clock& clock)
-      : store_(store), clock_(clock) {}
+  ParameterServiceImpl(ParameterStore& store, Clock& clock,
+                       const CallLimits::Values& limits = {})
+      : store_(store), clock_(clock), limits_(limits) {}
 
   grpc::Status GetShards(grpc::ServerContext* context,
                          const v1::GetShardsRequest* request,
@@ -40,6 +43,7 @@ class ParameterServiceImpl final : public v1::ParameterService::Service {
 
   ParameterStore& store_;
   Clock& clock_;
+  CallLimits limits_;
 };
 
 }  // namespace ringmaster

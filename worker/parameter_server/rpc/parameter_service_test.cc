@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/logging/testing/log_capture.h"
+
 namespace ringmaster {
 namespace {
 
@@ -207,6 +209,51 @@ TEST_F(ParameterServiceTest, WhatTheStoreRefusesIsTold) {
   other.set_job_id("j-2");
   EXPECT_EQ(Push({other, Chunk(100, {1})}).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+// Whoever sends or reads nothing would hold a thread for ever.
+TEST(ParameterServiceLimitsTest, ACallThatTakesTooLongIsCut) {
+  LogCapture log;
+  FakeStore store;
+  ParameterServiceImpl service(store, Clock::Real(),
+                               {.time = absl::Milliseconds(100)});
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto stub = v1::ParameterService::NewStub(
+      server->InProcessChannel(grpc::ChannelArguments()));
+  grpc::ClientContext context;
+  v1::PushResponse response;
+  const auto writer = stub->Push(&context, &response);
+  v1::PushRequest first;
+  first.mutable_range()->set_begin(100);
+  first.mutable_range()->set_count(10);
+  ASSERT_TRUE(writer->Write(first));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(log.Contains(
+      "W parameters.call_cut method=/ringmaster.v1.ParameterService/Push "
+      "address=unix message=\"it took more than 100ms\""));
+}
+
+TEST(ParameterServiceLimitsTest, CallsBeyondTheLimitsAreRefused) {
+  FakeStore store;
+  ParameterServiceImpl service(store, Clock::Real(), {.calls = 0});
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto stub = v1::ParameterService::NewStub(
+      server->InProcessChannel(grpc::ChannelArguments()));
+  const auto expect_refused = [](const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  };
+  grpc::ClientContext shards_context;
+  v1::GetShardsResponse shards;
+  expect_refused(stub->GetShards(&shards_context, {}, &shards));
+  grpc::ClientContext pull_context;
+  expect_refused(stub->Pull(&pull_context, {})->Finish());
+  grpc::ClientContext push_context;
+  v1::PushResponse pushed;
+  expect_refused(stub->Push(&push_context, &pushed)->Finish());
 }
 
 }  // namespace
