@@ -109,6 +109,16 @@ std::optional<absl::StatusOr<Identity>> OfToken(const Credentials& credentials,
 
 absl::StatusOr<Identity> AccessControl::Identify(
     const Credentials& credentials) const {
+  // With a token, too: it would not get as far as showing that now. A worker whose
+  // files were renewed since comes back by them, so this must not end it.
+  if (credentials.has_certificate && trust_ != nullptr &&
+      !trust_->Trusts(credentials.chain)) {
+    return absl::UnavailableError(absl::StrCat(
+        "the authority that signed the certificate of ",
+        absl::CEscape(credentials.subject),
+        " is not in --tls_ca_file any more: connect again with another "
+        "certificate"));
+  }
   if (!has_file_ && !credentials.authorization.empty()) {
     return Unauthenticated(
         "tokens are the coordinator's: give --tls_cert_file and "

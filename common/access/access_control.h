@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "common/access/access_file.h"
 #include "common/access/role.h"
+#include "common/credentials/peer_trust.h"
 #include "common/sync/mutex.h"
 
 namespace ringmaster {
@@ -37,6 +38,8 @@ struct Credentials {
   std::vector<std::string> uris;
   // As RFC 2253 writes it.
   std::string subject;
+  // The certificate, and those that came with it, in PEM.
+  std::string chain = {};
   // The value of "authorization"; empty: none.
   std::string authorization;
 };
@@ -54,17 +57,24 @@ struct MethodRoles {
 class AccessControl {
  public:
   // `methods` must outlive this. Without `rules`, the server has no access file: only
-  // URIs give roles. `trust_domain` is the DOMAIN of those; "": every one.
+  // URIs give roles. `trust_domain` is the DOMAIN of those; "": every one. By `trust`,
+  // certificates count only while an authority of the CA file signs them; null: those
+  // of a handshake always do.
   AccessControl(std::span<const MethodRoles> methods,
-                std::optional<AccessRules> rules, std::string trust_domain = "")
+                std::optional<AccessRules> rules, std::string trust_domain = "",
+                std::shared_ptr<const PeerTrust> trust = nullptr)
       : methods_(methods),
         trust_domain_(std::move(trust_domain)),
+        trust_(std::move(trust)),
         has_file_(rules.has_value()),
         rules_(std::make_shared<const AccessRules>(
             std::move(rules).value_or(AccessRules()))) {}
 
-  // UNAUTHENTICATED: no credentials, a certificate without a role, a token that is
-  // not known or is revoked; one line that says what to do.
+  // One line that says what to do:
+  //   UNAUTHENTICATED  no credentials, a certificate without a role, a token that is not
+  //   known or is revoked
+  //   UNAVAILABLE      the certificate's authority is not trusted any more; whoever
+  //   connects again needs another one
   [[nodiscard]] absl::StatusOr<Identity> Identify(
       const Credentials& credentials) const EXCLUDES(mutex_);
 
@@ -82,6 +92,7 @@ class AccessControl {
 
   const std::span<const MethodRoles> methods_;
   const std::string trust_domain_;
+  const std::shared_ptr<const PeerTrust> trust_;
   const bool has_file_;
 
   mutable Mutex mutex_;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/peer_address.h"
 
@@ -49,6 +51,13 @@ Credentials CredentialsOf(const grpc::AuthContext& context,
       ValuesOf(context, GRPC_X509_SUBJECT_PROPERTY_NAME);
   credentials.has_certificate = !subject.empty();
   if (credentials.has_certificate) credentials.subject = subject.front();
+  if (credentials.has_certificate) {
+    // The chain may or may not begin with the peer's own.
+    credentials.chain = absl::StrCat(
+        absl::StrJoin(ValuesOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME), ""),
+        absl::StrJoin(ValuesOf(context, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME),
+                      ""));
+  }
   credentials.uris = ValuesOf(context, GRPC_PEER_URI_PROPERTY_NAME);
   credentials.authorization = ValueOf(metadata, kAuthorization);
   return credentials;

@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <openssl/x509_vfy.h>
 
 #include <algorithm>
 #include <ctime>
@@ -18,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/read_file.h"
+#include "common/credentials/chain.h"
 #include "common/credentials/pem.h"
 #include "common/status/status_macros.h"
 
@@ -66,38 +66,6 @@ void Narrow(const X509& certificate, TlsFiles& files) {
   files.begin =
       std::max(files.begin, TimeOf(X509_get0_notBefore(&certificate)));
   files.end = std::min(files.end, TimeOf(X509_get0_notAfter(&certificate)));
-}
-
-// The certificates from the first of `own` to an authority of `ca` that it leads to,
-// as TLS would find them (RFC 5280, section 6), at `now` or, without that, whether or
-// not they are valid; none if it leads to none.
-Certificates ChainOf(const Certificates& own, const Certificates& ca,
-                     std::optional<absl::Time> now) {
-  const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(
-      X509_STORE_new(), &X509_STORE_free);
-  for (const X509Ptr& each : ca) X509_STORE_add_cert(store.get(), each.get());
-  const std::unique_ptr<STACK_OF(X509), void (*)(STACK_OF(X509)*)> others(
-      sk_X509_new_null(), [](STACK_OF(X509) * stack) { sk_X509_free(stack); });
-  for (const X509Ptr& each : own) sk_X509_push(others.get(), each.get());
-  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> context(
-      X509_STORE_CTX_new(), &X509_STORE_CTX_free);
-  X509_STORE_CTX_init(context.get(), store.get(), own.front().get(),
-                      others.get());
-  // An intermediate authority alone is enough, as it is for gRPC.
-  X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_PARTIAL_CHAIN);
-  if (now.has_value()) {
-    X509_STORE_CTX_set_time(context.get(), /*flags=*/0, absl::ToTimeT(*now));
-  } else {
-    X509_STORE_CTX_set_flags(context.get(), X509_V_FLAG_NO_CHECK_TIME);
-  }
-  Certificates chain;
-  if (X509_verify_cert(context.get()) != 1) return chain;
-  STACK_OF(X509)* const found = X509_STORE_CTX_get0_chain(context.get());
-  for (int i = 0; i < sk_X509_num(found); ++i) {
-    X509_up_ref(sk_X509_value(found, i));
-    chain.emplace_back(sk_X509_value(found, i), &X509_free);
-  }
-  return chain;
 }
 
 // OK iff all certificates so far are valid at `now`, by this machine's clock.

@@ -24,6 +24,8 @@
 #include "common/config/flags.h"
 #include "common/config/version.h"
 #include "common/credentials/credentials.h"
+#include "common/credentials/peer_trust.h"
+#include "common/credentials/tls_files.h"
 #include "common/credentials/tls_watch.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
@@ -314,6 +316,7 @@ struct Access {
   std::shared_ptr<grpc::ServerCredentials> credentials;
   std::shared_ptr<AccessControl> control;
   std::shared_ptr<AccessFileWatch> file;
+  std::shared_ptr<const TlsWatch> tls;  // null: there is no TLS
 };
 
 absl::StatusOr<Access> OpenAccess(const CommandLine& line,
@@ -352,9 +355,20 @@ absl::StatusOr<Access> OpenAccess(const CommandLine& line,
     if (!read.ok()) return Annotate(read.status(), "--access_file");
     rules = **std::move(read);
   }
+  ASSIGN_OR_RETURN(access.tls, FollowTlsFiles(options));
   access.control = std::make_shared<AccessControl>(
-      MethodTable(), std::move(rules), line.trust_domain);
+      MethodTable(), std::move(rules), line.trust_domain,
+      std::make_shared<PeerTrust>(access.tls));
   return access;
+}
+
+// Ends what the authorities of a new CA file do not let in any more. `last` is what was
+// there at the last look.
+void FollowAuthorities(const Access& access, CoordinatorServer& server,
+                       std::shared_ptr<const TlsFiles>& last) {
+  if (access.tls == nullptr) return;
+  std::shared_ptr<const TlsFiles> files = access.tls->files();
+  if (std::exchange(last, files) != files) server.EndRefusedCalls();
 }
 
 // Takes over what has changed in the access file. One that is wrong changes nothing.
@@ -484,8 +498,10 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
         server->SetServing(health.live.ok());
       });
 
+  std::shared_ptr<const TlsFiles> tls_files;
   std::optional<PeriodicThread> access_check(
       std::in_place, Clock::Real(), kAccessInterval, [&] {
+        FollowAuthorities(access, *server, tls_files);
         FollowAccessFile(access, *runtime, *server);
         FollowQueueFile(queues, *runtime);
       });

@@ -191,6 +191,42 @@ class TrainingTest(unittest.TestCase):
             self.assertGreater(float(end), time.time() + 80 * 24 * 3600)
             self.assertRegex(cluster.ringctl("doctor").stdout, r"certificate +\S*olga.pem expires on \d{4}-\d\d-\d\d, in \d\d days")
 
+    def test_an_authority_is_replaced_while_a_job_trains(self):
+        with tempfile.TemporaryDirectory() as directory, Cluster() as cluster:
+            keys = pathlib.Path(directory)
+            old, new = keys / "old", keys / "new"
+            for authority in (old, new):
+                pki("init", authority)
+                pki("issue", authority, "worker", "node")
+            pki("issue", new, "coordinator", "head", "--hosts=127.0.0.1")
+            pki("issue", new, "operator", "olga")
+
+            def put(name, authority):
+                for suffix in ("key", "pem"):
+                    (keys / f"{name}.{suffix}").write_bytes((authority / f"{name}.{suffix}").read_bytes())
+                    (keys / f"{name}.{suffix}").chmod(0o600)
+
+            (keys / "ca.pem").write_text((old / "ca.pem").read_text() + (new / "ca.pem").read_text())
+            put("head", new)
+            put("olga", new)
+            put("node", old)
+            cluster.flags = tls_flags(keys, "head")
+            coordinator = cluster.start_coordinator()
+            cluster.flags = tls_flags(keys, "node")
+            worker = cluster.start_worker("a")
+            cluster.flags = tls_flags(keys, "olga")
+            job_id = cluster.submit(synthetic_job(steps=10**6))
+            cluster.await_step(job_id, 1)
+            put("node", new)
+            cluster.await_output(worker, "certificate.renewed")
+            (keys / "ca.pem").write_bytes((new / "ca.pem").read_bytes())
+            # Its session was opened by the old one's certificate, and is opened anew by its present one.
+            cluster.await_output(coordinator, "access.ended")
+            cluster.await_output(worker, "session.attached")
+            # That costs a new generation and no step.
+            cluster.await_output(coordinator, "job.resumed")
+            self.assertNotIn("job.rolled_back", coordinator.output())
+
     @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
     def test_three_hosts_train_one_model(self):
         with Hosts(3) as hosts, Cluster() as cluster:

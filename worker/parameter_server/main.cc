@@ -8,6 +8,8 @@
 #include "common/clock/clock.h"
 #include "common/config/address.h"
 #include "common/credentials/credentials.h"
+#include "common/credentials/peer_trust.h"
+#include "common/credentials/tls_watch.h"
 #include "common/logging/logging.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -30,8 +32,11 @@ absl::StatusOr<std::unique_ptr<ParameterEndpoint>> StartEndpoint(
                                                            address.ToString()));
   std::shared_ptr<const AccessControl> access;
   if (HasTlsFlag(flags.credentials)) {
-    access = std::make_shared<AccessControl>(ParameterMethods(), std::nullopt,
-                                             flags.trust_domain);
+    ASSIGN_OR_RETURN(std::shared_ptr<const TlsWatch> files,
+                     FollowTlsFiles(flags.credentials));
+    access = std::make_shared<AccessControl>(
+        ParameterMethods(), std::nullopt, flags.trust_domain,
+        std::make_shared<PeerTrust>(std::move(files)));
   }
   absl::StatusOr<std::unique_ptr<ParameterEndpoint>> endpoint =
       ParameterEndpoint::Start(store, Clock::Real(), address,

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/access/access_control.h"
 #include "common/credentials/credentials.h"
+#include "common/credentials/peer_trust.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/logging/testing/log_capture.h"
 #include "common/rpc/channel.h"
@@ -295,6 +296,62 @@ TEST_F(AccessTest, ASessionEndsIfItsRoleIsTakenAway) {
   EXPECT_EQ(end.message(),
             "t-worker (server) may not join as a worker, which takes the role "
             "worker");
+}
+
+// What an authority that was removed let in, goes.
+TEST_F(AccessTest, CallsEndWithTheAuthorityOfTheirCallers) {
+  const TestCertificates old(directory_, "old");
+  const TestCertificates::Files own = ours_.Issue("second");
+  const std::string ca_file = directory_ + "/both.pem";
+  std::ofstream(ca_file) << TextOf(ours_.ca_file()) << TextOf(old.ca_file());
+  const CredentialsOptions options = {.tls_ca_file = ca_file,
+                                      .tls_cert_file = own.certificate,
+                                      .tls_key_file = own.key,
+                                      .takes_tokens = true};
+  const auto credentials = MakeServerCredentials(options, "127.0.0.1:0");
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  const auto watch = FollowTlsFiles(options);
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  const auto access =
+      std::make_shared<AccessControl>(MethodTable(), TokensOfAllRoles(), "",
+                                      std::make_shared<PeerTrust>(*watch));
+  server_ = *CoordinatorServer::Start(
+      *runtime_, {.host = "127.0.0.1", .port = 0}, *credentials, access);
+
+  const TestCertificates::Files files = old.Issue("w0", {"worker"});
+  const auto channel = Connect(&files);
+  TestWorker worker(channel, "w0");
+  // Its token counts for nothing without the connection.
+  const TestCertificates::Files viewer = old.Issue("v", {});
+  const auto with_token = Connect(&viewer, TokenOf(Role::kViewer));
+  TestWorker other(ConnectAs(Role::kWorker), "w1");
+  ASSERT_TRUE(worker.Join());
+  ASSERT_TRUE(other.Join());
+  constexpr char kStatus[] = "/ringmaster.v1.StatusService/GetStatus";
+  ASSERT_TRUE(Call(with_token, kStatus).ok());
+
+  LogCapture log;
+  std::ofstream(ca_file) << TextOf(ours_.ca_file());
+  // The same connection, which stays open, is refused within seconds.
+  absl::Status refused;
+  const auto deadline = TestDeadline();
+  while (std::chrono::system_clock::now() < deadline && refused.ok())
+    refused = Call(with_token, kStatus);
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_EQ(refused.message(),
+            "the authority that signed the certificate of CN=v is not in "
+            "--tls_ca_file any more: connect again with another certificate");
+  server_->EndRefusedCalls();
+  const absl::Status end = FromGrpcStatus(worker.End());
+  EXPECT_TRUE(absl::IsUnavailable(end)) << end;
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr("the certificate of CN=w0"));
+  EXPECT_TRUE(log.Contains(
+      "access.ended method=/ringmaster.v1.CoordinatorService/Session"));
+  TestWorker again(channel, "w0");
+  EXPECT_FALSE(again.Join());
+  other.HangUp();
+  EXPECT_FALSE(absl::IsUnavailable(FromGrpcStatus(other.End())));
 }
 
 TEST_F(AccessTest, ACancellationThatIsRefusedIsALine) {

@@ -1,0 +1,74 @@
+#include "common/credentials/peer_trust.h"
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "common/config/read_file.h"
+#include "common/credentials/testing/test_certificates.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+class PeerTrustTest : public testing::Test {
+ protected:
+  PeerTrustTest() {
+    UseAuthorities(Of(ours_) + Of(theirs_));
+    auto watch = TlsWatch::Open(options_, absl::Now());
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    watch_ = *std::move(watch);
+    trust_ = std::make_unique<PeerTrust>(watch_);
+  }
+
+  static std::string Of(const TestCertificates& authority) {
+    return *ReadTextFile(authority.ca_file());
+  }
+
+  void UseAuthorities(const std::string& pem) const {
+    std::ofstream(options_.tls_ca_file) << pem;
+  }
+
+  const std::string directory_ = testing::TempDir();
+  const TestCertificates ours_{directory_, "ours"};
+  const TestCertificates theirs_{directory_, "theirs"};
+  const TestCertificates::Files own_ = ours_.Issue("server");
+  const CredentialsOptions options_ = {.tls_ca_file = directory_ + "/ca.pem",
+                                       .tls_cert_file = own_.certificate,
+                                       .tls_key_file = own_.key};
+  // The second ended before it was looked at.
+  const std::string ours_peer_ = *ReadTextFile(ours_.Issue("a").certificate);
+  const std::string expired_peer_ =
+      *ReadTextFile(ours_.Issue("b", {}, absl::Seconds(30)).certificate);
+  const std::string their_peer_ = *ReadTextFile(theirs_.Issue("c").certificate);
+  std::shared_ptr<TlsWatch> watch_;
+  std::unique_ptr<PeerTrust> trust_;
+};
+
+TEST_F(PeerTrustTest, FollowsTheCaFile) {
+  EXPECT_TRUE(trust_->Trusts(their_peer_));
+  UseAuthorities(Of(ours_));
+  watch_->Poll(absl::Now());
+  EXPECT_FALSE(trust_->Trusts(their_peer_));
+  EXPECT_TRUE(trust_->Trusts(ours_peer_));
+  UseAuthorities(Of(theirs_) + Of(ours_));
+  watch_->Poll(absl::Now());
+  EXPECT_TRUE(trust_->Trusts(their_peer_));
+}
+
+TEST_F(PeerTrustTest, AConnectionMayOutliveItsCertificate) {
+  UseAuthorities(Of(ours_));
+  watch_->Poll(absl::Now());
+  EXPECT_TRUE(trust_->Trusts(expired_peer_));
+}
+
+TEST_F(PeerTrustTest, TextThatIsNoCertificateIsNotTrusted) {
+  UseAuthorities(Of(ours_));
+  watch_->Poll(absl::Now());
+  EXPECT_FALSE(trust_->Trusts(""));
+  EXPECT_FALSE(trust_->Trusts("x"));
+}
+
+}  // namespace
+}  // namespace ringmaster
