@@ -1,5 +1,6 @@
 #include "common/credentials/tls_files.h"
 
+#include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -59,6 +60,36 @@ std::string SerialOf(const X509& certificate) {
   const std::string serial = text;
   OPENSSL_free(text);
   return serial;
+}
+
+std::string SubjectOf(const X509& certificate) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()),
+                                                      &BIO_free);
+  X509_NAME_print_ex(bio.get(), X509_get_subject_name(&certificate),
+                     /*indent=*/0, XN_FLAG_RFC2253);
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &text);
+  return {text, static_cast<size_t>(size)};
+}
+
+std::vector<Authority> AuthoritiesOf(const Certificates& ca) {
+  std::vector<Authority> authorities;
+  for (const X509Ptr& each : ca) {
+    const Authority next = {.subject = SubjectOf(*each),
+                            .serial = SerialOf(*each),
+                            .begin = TimeOf(X509_get0_notBefore(each.get())),
+                            .end = TimeOf(X509_get0_notAfter(each.get()))};
+    const auto known = std::find_if(authorities.begin(), authorities.end(),
+                                    [&](const Authority& authority) {
+                                      return authority.subject == next.subject;
+                                    });
+    if (known == authorities.end()) {
+      authorities.push_back(next);
+    } else if (known->end < next.end) {
+      *known = next;
+    }
+  }
+  return authorities;
 }
 
 // Narrows the time in which `files` is valid to the certificate's.
@@ -127,6 +158,7 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
       return WrongFile("--tls_ca_file", options.tls_ca_file,
                        "is not a certificate in PEM");
     }
+    files.authorities = AuthoritiesOf(ca);
   }
   if (files.certificate.empty()) return absl::OkStatus();
   const Certificates own = ParseCertificates(files.certificate);
@@ -135,6 +167,7 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
                      "is not a certificate in PEM");
   }
   files.serial = SerialOf(*own.front());
+  files.subject = SubjectOf(*own.front());
   for (const X509Ptr& each : own) Narrow(*each, files);
   RETURN_IF_ERROR(
       CheckDates(files, "--tls_cert_file", options.tls_cert_file, now));

@@ -6,12 +6,22 @@
 #define RINGMASTER_COMMON_CREDENTIALS_TLS_FILES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/credentials/credentials.h"
 
 namespace ringmaster {
+
+// An authority of the CA file.
+struct Authority {
+  // As RFC 2253 writes it.
+  std::string subject;
+  std::string serial;
+  absl::Time begin;
+  absl::Time end;
+};
 
 // PEM texts; "" where the flag is not given. The rest is about the certificate, and
 // empty without one.
@@ -20,14 +30,18 @@ struct TlsFiles {
   std::string certificate;
   std::string key;
 
-  // As `openssl x509 -serial` writes it.
+  // As `openssl x509 -serial` writes it, and RFC 2253.
   std::string serial = {};
+  std::string subject = {};
   // When it begins and ends to be valid, with all that it depends on: intermediate
   // certificates, and the authority's if that is in the CA file.
   absl::Time begin = absl::InfinitePast();
   absl::Time end = absl::InfiniteFuture();
   // One of the CA file signed it. It need not: that file is for the other side's.
   bool is_signed_by_ca = false;
+  // Of the CA file, also without a certificate; of one that has several certificates, the
+  // one that lasts longest.
+  std::vector<Authority> authorities = {};
 };
 
 // Reads the files that `options` names, which must be valid at `now`. INVALID_ARGUMENT

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -159,32 +160,54 @@ void TlsWatch::TakeOverChanges(absl::Time now) {
             {"serial", next->serial},
             {"end", FormatInstant(next->end, absl::UTCTimeZone())}});
   auto files = std::make_shared<const TlsFiles>(*std::move(next));
-  validity_ = Validity::kGood;  // nothing was said of this one
   MutexLock lock(mutex_);
   files_ = std::move(files);
 }
 
-TlsWatch::Validity TlsWatch::ValidityOf(const TlsFiles& files, absl::Time now) {
-  if (now < files.begin) return Validity::kNotYet;
-  if (now >= files.end) return Validity::kEnded;
-  return now < files.end - EndWarning(files.begin, files.end)
+std::vector<FollowedCertificate> TlsWatch::certificates() const {
+  const std::shared_ptr<const TlsFiles> files = this->files();
+  std::vector<FollowedCertificate> certificates;
+  if (!files->certificate.empty()) {
+    certificates.push_back({.file = options_.tls_cert_file,
+                            .subject = files->subject,
+                            .serial = files->serial,
+                            .begin = files->begin,
+                            .end = files->end});
+  }
+  for (const Authority& authority : files->authorities) {
+    certificates.push_back({.file = options_.tls_ca_file,
+                            .subject = authority.subject,
+                            .serial = authority.serial,
+                            .is_authority = true,
+                            .begin = authority.begin,
+                            .end = authority.end});
+  }
+  return certificates;
+}
+
+TlsWatch::Validity TlsWatch::ValidityOf(const FollowedCertificate& certificate,
+                                        absl::Time now) {
+  if (now < certificate.begin) return Validity::kNotYet;
+  if (now >= certificate.end) return Validity::kEnded;
+  return now < certificate.end - EndWarning(certificate.begin, certificate.end)
              ? Validity::kGood
              : Validity::kEndsSoon;
 }
 
-void TlsWatch::WarnOfEnd(absl::Time now) {
-  const std::shared_ptr<const TlsFiles> files = this->files();
-  const Validity validity = ValidityOf(*files, now);
-  const bool is_news = std::exchange(validity_, validity) != validity;
-  if (validity == Validity::kGood || (!is_news && now < next_warning_)) return;
-  next_warning_ = now + kWarningInterval;
+void TlsWatch::Warn(const FollowedCertificate& certificate, absl::Time now,
+                    Warned& warned) {
+  const Validity validity = ValidityOf(certificate, now);
+  const bool is_news = std::exchange(warned.validity, validity) != validity;
+  if (validity == Validity::kGood || (!is_news && now < warned.next)) return;
+  warned.next = now + kWarningInterval;
   const auto log = [&](LogLevel level, std::string_view event,
                        std::string_view message) {
     LogEvent(level, event,
-             {{"file", options_.tls_cert_file},
-              {"serial", files->serial},
-              {"begin", FormatInstant(files->begin, absl::UTCTimeZone())},
-              {"end", FormatInstant(files->end, absl::UTCTimeZone())},
+             {{"file", certificate.file},
+              {"subject", certificate.subject},
+              {"serial", certificate.serial},
+              {"begin", FormatInstant(certificate.begin, absl::UTCTimeZone())},
+              {"end", FormatInstant(certificate.end, absl::UTCTimeZone())},
               {"clock", FormatInstant(now, absl::UTCTimeZone())},
               {"message", message}});
   };
@@ -193,12 +216,29 @@ void TlsWatch::WarnOfEnd(absl::Time now) {
         "others may refuse it; is this machine's clock right?");
   } else if (validity == Validity::kEnded) {
     log(LogLevel::kError, "certificate.expired",
-        "others refuse it, or it them; issue another one, and look at this "
-        "machine's clock if it should be valid");
+        certificate.is_authority
+            ? "whatever it signed is refused; take it out of the file once "
+              "nobody needs it, and look at this machine's clock if it should "
+              "be valid"
+            : "others refuse it, or it them; issue another one, and look at "
+              "this machine's clock if it should be valid");
   } else {
     log(LogLevel::kWarning, "certificate.expires",
-        "issue another one; it is used without a restart");
+        certificate.is_authority
+            ? "whatever it signed is refused then; add another authority to "
+              "the file, and issue certificates from that"
+            : "issue another one; it is used without a restart");
   }
+}
+
+void TlsWatch::WarnOfEnd(absl::Time now) {
+  std::map<std::pair<std::string, std::string>, Warned> warned;
+  for (const FollowedCertificate& each : certificates()) {
+    Warned& last = warned_[{each.file, each.serial}];
+    Warn(each, now, last);
+    warned[{each.file, each.serial}] = last;
+  }
+  warned_ = std::move(warned);
 }
 
 absl::StatusOr<std::shared_ptr<const TlsWatch>> FollowTlsFiles(
@@ -230,14 +270,24 @@ std::vector<FollowedCertificate> FollowedCertificates() {
     }
   }
   std::vector<FollowedCertificate> certificates;
+  std::set<std::pair<std::string, std::string>> known;  // file, serial
   for (const auto& followed : all) {
-    const TlsWatch& watch = followed->watch();
-    if (watch.certificate_file().empty()) continue;
-    const std::shared_ptr<const TlsFiles> files = watch.files();
-    certificates.push_back(
-        {watch.certificate_file(), files->begin, files->end});
+    for (FollowedCertificate& each : followed->watch().certificates()) {
+      if (known.emplace(each.file, each.serial).second)
+        certificates.push_back(std::move(each));
+    }
   }
   return certificates;
+}
+
+std::optional<FollowedCertificate> OwnCertificateEndingSoon(absl::Time now) {
+  std::optional<FollowedCertificate> first;
+  for (FollowedCertificate& each : FollowedCertificates()) {
+    if (each.is_authority || now < each.end - EndWarning(each.begin, each.end))
+      continue;
+    if (!first.has_value() || each.end < first->end) first = std::move(each);
+  }
+  return first;
 }
 
 }  // namespace ringmaster

@@ -5,14 +5,18 @@
 // `certificate.refused`, with the file and the reason. It has to stay so for two looks,
 // since a certificate and its key are replaced one after the other. A set that is taken
 // over is one line, too, `certificate.renewed`. A certificate that ends soon
-// (EndWarning), has ended, or has not begun, is a line at once and then each day.
+// (EndWarning), has ended, or has not begun, is a line at once and then each day; so is
+// an authority of the CA file.
 //
 // Thread-safe.
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_
 #define RINGMASTER_COMMON_CREDENTIALS_TLS_WATCH_H_
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +27,16 @@
 #include "common/sync/mutex.h"
 
 namespace ringmaster {
+
+// A certificate that this process shows, or an authority by which it knows others.
+struct FollowedCertificate {
+  std::string file;
+  std::string subject = {};
+  std::string serial = {};
+  bool is_authority = false;
+  absl::Time begin;
+  absl::Time end;
+};
 
 // How long before its end a certificate is warned of: two weeks, or a quarter of the time
 // in which it is valid if that is less. Whatever renews certificates at two thirds of
@@ -43,10 +57,8 @@ class TlsWatch {
   // call at a time; `now` is this machine's clock, which says what is valid.
   void Poll(absl::Time now) EXCLUDES(mutex_);
 
-  // The file with the certificate; "" if there is none.
-  [[nodiscard]] const std::string& certificate_file() const {
-    return options_.tls_cert_file;
-  }
+  // Of the newest set: the certificate, if there is one, and the authorities.
+  [[nodiscard]] std::vector<FollowedCertificate> certificates() const;
 
  private:
   TlsWatch(const CredentialsOptions& options, FileChanges changes);
@@ -58,13 +70,20 @@ class TlsWatch {
   const CredentialsOptions options_;
 
   enum class Validity { kGood, kNotYet, kEndsSoon, kEnded };
-  [[nodiscard]] static Validity ValidityOf(const TlsFiles& files,
-                                           absl::Time now);
+  struct Warned {
+    Validity validity = Validity::kGood;  // as said last
+    absl::Time next = absl::InfinitePast();
+  };
+  [[nodiscard]] static Validity ValidityOf(
+      const FollowedCertificate& certificate, absl::Time now);
+  // Logs what `warned` says anew.
+  static void Warn(const FollowedCertificate& certificate, absl::Time now,
+                   Warned& warned);
 
   // Poll's.
   FileChanges changes_;
-  Validity validity_ = Validity::kGood;  // as said last
-  absl::Time next_warning_ = absl::InfinitePast();
+  std::map<std::pair<std::string, std::string>, Warned>
+      warned_;  // file, serial
 
   mutable Mutex mutex_;
   std::shared_ptr<const TlsFiles> files_ GUARDED_BY(mutex_);
@@ -75,15 +94,13 @@ class TlsWatch {
 [[nodiscard]] absl::StatusOr<std::shared_ptr<const TlsWatch>> FollowTlsFiles(
     const CredentialsOptions& options);
 
-// A certificate that this process shows, and when it ends.
-struct FollowedCertificate {
-  std::string file;
-  absl::Time begin;
-  absl::Time end;
-};
-
-// All that are followed in this process, by file.
+// All that are followed in this process, each once.
 [[nodiscard]] std::vector<FollowedCertificate> FollowedCertificates();
+
+// The one of them that this process shows and that is the first to end, if that is to be
+// warned of at `now`.
+[[nodiscard]] std::optional<FollowedCertificate> OwnCertificateEndingSoon(
+    absl::Time now);
 
 }  // namespace ringmaster
 

@@ -205,19 +205,49 @@ TEST_F(TlsWatchTest, AnEndThatIsNearIsALineADay) {
   // As if it had been looked at on these days.
   const absl::Time end = watch_->files()->end;
   const auto days = [](int count) { return absl::Hours(24) * count; };
-  EXPECT_THAT(Look(end - days(40)),
-              ElementsAre(AllOf(HasSubstr(" E certificate.not_valid_yet"),
-                                HasSubstr("clock right?"))));
+  // Its own, and its authority, which ends about then.
+  const auto both = [this](const std::string& event, const std::string& own,
+                           const std::string& authority) {
+    return ElementsAre(
+        AllOf(HasSubstr(event), HasSubstr("file=" + options_.tls_cert_file),
+              HasSubstr("subject=\"CN=first\""), HasSubstr(own)),
+        AllOf(HasSubstr(event), HasSubstr("file=" + options_.tls_ca_file),
+              HasSubstr("subject=\"CN=ours\""), HasSubstr(authority)));
+  };
+  EXPECT_THAT(Look(end - days(40)), both(" E certificate.not_valid_yet",
+                                         "clock right?", "clock right?"));
   EXPECT_THAT(Look(end - days(8)), IsEmpty());
   EXPECT_THAT(Look(end - absl::Minutes(30)),
-              ElementsAre(AllOf(HasSubstr(" W certificate.expires"),
-                                HasSubstr(options_.tls_cert_file))));
+              both(" W certificate.expires", "issue another one",
+                   "add another authority to the file"));
   EXPECT_THAT(Look(end - absl::Minutes(1)), IsEmpty());
   // At once, and not only a day after the last line.
   EXPECT_THAT(Look(end), ElementsAre(HasSubstr(" E certificate.expired")));
-  EXPECT_THAT(Look(end + absl::Hours(23)), IsEmpty());
-  EXPECT_THAT(Look(end + days(1)),
+  EXPECT_THAT(Look(end + absl::Minutes(2)),  // the authority, a minute later
               ElementsAre(HasSubstr(" E certificate.expired")));
+  EXPECT_THAT(Look(end + absl::Hours(23)), IsEmpty());
+  EXPECT_THAT(Look(end + days(1) + absl::Minutes(2)),
+              both(" E certificate.expired", "issue another one",
+                   "take it out of the file"));
+}
+
+// One that signed nothing of this process's own, and others' certificates.
+TEST_F(TlsWatchTest, EveryAuthorityIsWarnedOf) {
+  const absl::Time now = absl::Now();
+  const CertificateAuthority other = *CertificateAuthority::Create(
+      "other", now - absl::Hours(24 * 100), now + absl::Hours(24));
+  const std::string others = other.pem()->certificate;
+  Write(options_.tls_ca_file, *ReadTextFile(ours_.ca_file()) + others);
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed"),
+                                  AllOf(HasSubstr(" W certificate.expires"),
+                                        HasSubstr("subject=\"CN=other\""))));
+  // A new certificate of its own says nothing new of the authorities.
+  Use(second_);
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
+  // Of two certificates of one authority the longer counts.
+  Write(options_.tls_ca_file,
+        *ReadTextFile(ours_.ca_file()) + others + *other.Renew(others, now));
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
 }
 
 TEST(EndWarningTest, IsTwoWeeksOrAQuarterOfTheTime) {
@@ -257,9 +287,14 @@ TEST_F(TlsWatchTest, TheSameFilesHaveOneWatch) {
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ(*one, *two);
   const std::vector<FollowedCertificate> all = FollowedCertificates();
-  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].file, options_.tls_cert_file);
   EXPECT_EQ(all[0].end, (*one)->files()->end);
+  EXPECT_TRUE(all[1].is_authority);
+  EXPECT_EQ(all[1].file, options_.tls_ca_file);
+  EXPECT_FALSE(OwnCertificateEndingSoon(absl::Now()).has_value());
+  EXPECT_EQ(OwnCertificateEndingSoon(all[0].end - absl::Hours(1))->file,
+            options_.tls_cert_file);
 }
 
 }  // namespace

@@ -37,9 +37,14 @@ void AddCertificateMetrics(MetricPage& page) {
   for (const FollowedCertificate& each : FollowedCertificates()) {
     page.AddGauge("ringmaster_certificate_expiry_timestamp_seconds",
                   "When the process's certificate, or one that it depends on, "
-                  "expires, in seconds since the epoch.",
+                  "or an authority of its CA file, expires, in seconds since "
+                  "the epoch.",
                   absl::ToDoubleSeconds(each.end - absl::UnixEpoch()),
-                  {{"file", each.file}});
+                  {{"file", each.file}, {"subject", each.subject}});
+    page.AddGauge("ringmaster_certificate_start_timestamp_seconds",
+                  "When that one began to be valid.",
+                  absl::ToDoubleSeconds(each.begin - absl::UnixEpoch()),
+                  {{"file", each.file}, {"subject", each.subject}});
   }
 }
 

@@ -1,5 +1,7 @@
 #include "common/program/monitoring.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/credentials/testing/test_certificates.h"
@@ -24,10 +26,17 @@ TEST(CertificateMetricsTest, SayWhenEachCertificateEnds) {
     MetricPage page;
     AddCertificateMetrics(page);
     // In a month; from 2024 to 2033.
-    EXPECT_THAT(page.Text(),
-                ContainsRegex(absl::StrCat(
-                    "ringmaster_certificate_expiry_timestamp_seconds\\{file=\"",
-                    files.certificate, "\"\\} 1[7-9][0-9]+\n")));
+    for (const auto& [file, subject] :
+         {std::pair(files.certificate, "CN=worker"),
+          std::pair(ours.ca_file(), "CN=ours")}) {
+      for (const char* const what : {"expiry", "start"}) {
+        EXPECT_THAT(
+            page.Text(),
+            ContainsRegex(absl::StrCat(
+                "ringmaster_certificate_", what, "_timestamp_seconds\\{file=\"",
+                file, "\",subject=\"", subject, "\"\\} 1[7-9][0-9]+\n")));
+      }
+    }
   }
   MetricPage page;
   AddCertificateMetrics(page);

@@ -187,7 +187,7 @@ class TrainingTest(unittest.TestCase):
             self.assertEqual(generation_of(cluster.job(job_id)), 1)
             # In 90 days, unless `ringctl pki` has another default.
             with urllib.request.urlopen(f"http://{cluster.metrics_address(coordinator)}/metrics", timeout=20) as answer:
-                end = re.search(r'ringmaster_certificate_expiry_timestamp_seconds\{file="[^"]*head.pem"\} (\S+)', answer.read().decode())[1]
+                end = re.search(r'ringmaster_certificate_expiry_timestamp_seconds\{file="[^"]*head.pem",subject="CN=head[^"]*"\} (\S+)', answer.read().decode())[1]
             self.assertGreater(float(end), time.time() + 80 * 24 * 3600)
             self.assertRegex(cluster.ringctl("doctor").stdout, r"certificate +\S*olga.pem expires on \d{4}-\d\d-\d\d, in \d\d days")
 

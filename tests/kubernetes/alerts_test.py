@@ -25,8 +25,10 @@ DASHBOARD = json.loads(load("everything").of_kind("ConfigMap")[0]["data"]["ringm
 RUN = 'namespace="ringmaster",run="gpt-1"'
 RUNNING = {f'ringmaster_run_state{{{RUN},state="RUNNING"}}': "1x200"}
 FAULTS = 'ringmaster_faults_total{namespace="ringmaster",reason="STREAM_BROKEN"}'
-CERTIFICATE = ('ringmaster_certificate_expiry_timestamp_seconds{namespace="ringmaster",pod="ringmaster-coordinator-0",'
-               'file="/tls/tls.crt"}')
+CERTIFICATE = {"namespace": "ringmaster", "pod": "ringmaster-coordinator-0", "file": "/tls/tls.crt", "subject": "CN=head"}
+EXPIRY, START = (f"ringmaster_certificate_{what}_timestamp_seconds{{" + ",".join(f'{key}="{value}"' for key, value in CERTIFICATE.items()) + "}"
+                 for what in ("expiry", "start"))
+MEMBER = 'ringmaster_member_certificate_expiry_timestamp_seconds{namespace="ringmaster",worker="node-1"}'
 
 # alert: ((series, a value a minute), when it is looked at, labels besides severity, or None where it must be quiet), ...
 CASES = {
@@ -50,11 +52,19 @@ CASES = {
         ({'ringmaster_quarantined_hosts{namespace="ringmaster"}': "0x5 2x10"}, "9m", {"namespace": "ringmaster"}),
     ],
     "RingmasterCertificateExpiring": [
-        # In 20 days from the first minute on.
-        ({CERTIFICATE: "1728000x9000"}, "8600m", None),
-        ({CERTIFICATE: "1728000x9000"}, "8700m", {"namespace": "ringmaster", "pod": "ringmaster-coordinator-0", "file": "/tls/tls.crt"}),
+        # It began long ago and ends in 20 days from the first minute on.
+        ({EXPIRY: "1728000x9000", START: "-8640000x9000"}, "8600m", None),
+        ({EXPIRY: "1728000x9000", START: "-8640000x9000"}, "8700m", CERTIFICATE),
         # It was renewed.
-        ({CERTIFICATE: "1728000x8650 9504000x350"}, "8700m", None),
+        ({EXPIRY: "1728000x8650 9504000x350", START: "-8640000x9000"}, "8700m", None),
+        # One that lasts a day is warned of in its last quarter.
+        ({EXPIRY: "86400x1500", START: "0x1500"}, "1070m", None),
+        ({EXPIRY: "86400x1500", START: "0x1500"}, "1090m", CERTIFICATE),
+    ],
+    "RingmasterMemberCertificateExpiring": [
+        ({MEMBER: "86400x60"}, "10m", {"namespace": "ringmaster", "worker": "node-1"}),
+        # It was renewed, so nobody says that it is soon.
+        ({MEMBER: "86400x10 _x50"}, "20m", None),
     ],
     "RingmasterNoProgress": [
         ({**RUNNING, f"ringmaster_step{{{RUN}}}": "0+5x30 150x60"}, "30m", None),
@@ -256,7 +266,8 @@ class MetricsTest(unittest.TestCase):
         types = self.types_while_a_job_runs()
         manual = pathlib.Path("docs/operations.md").read_text()
         # Those that are there only sometimes: with a straggler, held-out samples, stale parameter servers, TLS.
-        sometimes = {"ringmaster_certificate_expiry_timestamp_seconds": "gauge", "ringmaster_straggler_wait_ratio": "gauge", "ringmaster_evaluation_loss": "gauge",
+        sometimes = {"ringmaster_certificate_expiry_timestamp_seconds": "gauge", "ringmaster_certificate_start_timestamp_seconds": "gauge",
+                     "ringmaster_member_certificate_expiry_timestamp_seconds": "gauge", "ringmaster_straggler_wait_ratio": "gauge", "ringmaster_evaluation_loss": "gauge",
                      "ringmaster_evaluation_accuracy_ratio": "gauge", "ringmaster_staleness_steps": "histogram",
                      "ringmaster_faults_total": "counter", "ringmaster_recovery_duration_seconds": "histogram"}
         for name in sometimes:

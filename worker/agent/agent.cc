@@ -5,8 +5,11 @@
 #include <variant>
 
 #include "absl/random/random.h"
+#include "absl/time/clock.h"
+#include "common/credentials/tls_watch.h"
 #include "common/executor/serial_executor.h"
 #include "common/logging/logging.h"
+#include "common/protocol/proto_time.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/core/agent_core.h"
@@ -97,7 +100,13 @@ class Agent::Impl {
   void Do(const agent::OpenSession& action);
   void Do(const agent::CloseSession&) { session_->Cancel(); }
   void Do(const agent::SendBeat& action) {
-    session_->SendBeat(BeatMessage(action, core_.state(), trainer_.progress()));
+    v1::SessionRequest beat =
+        BeatMessage(action, core_.state(), trainer_.progress());
+    if (const auto ends = OwnCertificateEndingSoon(absl::Now())) {
+      *beat.mutable_beat()->mutable_certificate_expire_time() =
+          ToProto(ends->end);
+    }
+    session_->SendBeat(std::move(beat));
   }
   void Do(const agent::SendPrepared& action) { Send(ToMessage(action)); }
   void Do(const agent::SendHalted& action) { Send(ToMessage(action)); }

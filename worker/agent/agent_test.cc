@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "common/credentials/testing/test_certificates.h"
+#include "common/credentials/tls_watch.h"
 #include "common/logging/testing/log_capture.h"
 #include "common/status/reason.h"
 #include "common/transport/tcp.h"
@@ -87,6 +89,31 @@ TEST_F(AgentTest, SaysWhoItIsAndBeats) {
     EXPECT_EQ(beat->beat().generation(), 0);
     EXPECT_EQ(beat->beat().waiting_for_rank(), -1);
   }
+}
+
+TEST_F(AgentTest, BeatsTellThatItsCertificateExpiresSoon) {
+  const TestCertificates ours(::testing::TempDir(), "ours");
+  const auto follow = [&](const char* name, absl::Duration lifetime) {
+    const TestCertificates::Files files = ours.Issue(name, {}, lifetime);
+    const auto watch = FollowTlsFiles({.tls_ca_file = ours.ca_file(),
+                                       .tls_cert_file = files.certificate,
+                                       .tls_key_file = files.key});
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    return *watch;
+  };
+  const auto lasting = follow("lasting", absl::Hours(24));
+  Start();
+  auto beat = coordinator_->Take(Message::kBeat);
+  ASSERT_TRUE(beat.has_value());
+  EXPECT_FALSE(beat->beat().has_certificate_expire_time());
+  // A minute of it is over.
+  const auto ending = follow("ending", absl::Minutes(1) + absl::Seconds(15));
+  do {
+    beat = coordinator_->Take(Message::kBeat);
+    ASSERT_TRUE(beat.has_value());
+  } while (!beat->beat().has_certificate_expire_time());
+  EXPECT_EQ(beat->beat().certificate_expire_time().seconds(),
+            absl::ToUnixSeconds(ending->files()->end));
 }
 
 TEST_F(AgentTest, PreparesRunsAndFinishesAJob) {

@@ -30,6 +30,7 @@ constexpr char kStatus[] = R"pb(
     role: ROLE_WORKER
     state: WORKER_STATE_ASSIGNED
     last_beat_age { nanos: 250000000 }
+    certificate_expire_time { seconds: 2000 }
   }
   workers { name: "w1" role: ROLE_WORKER state: WORKER_STATE_ASSIGNED }
   workers {
@@ -119,6 +120,7 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
        R"(ringmaster_workers{role="WORKER",state="DETACHED"} 0)",
        R"(ringmaster_workers{role="PARAMETER_SERVER",state="ASSIGNED"} 1)",
        R"(ringmaster_heartbeat_age_seconds{worker="w0"} 0.25)",
+       R"(ringmaster_member_certificate_expiry_timestamp_seconds{worker="w0"} 2000)",
        "ringmaster_quarantined_hosts 1",
        "ringmaster_cordoned_workers 1",
        R"(ringmaster_jobs{state="RUNNING"} 1)",

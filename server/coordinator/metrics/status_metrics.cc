@@ -53,6 +53,13 @@ void AddPool(const v1::Status& status, MetricPage& page) {
     page.AddGauge("ringmaster_heartbeat_age_seconds",
                   "Time since the last beat of a worker.",
                   Seconds(worker.last_beat_age()), {{"worker", worker.name()}});
+    if (!worker.has_certificate_expire_time()) continue;
+    page.AddGauge(
+        "ringmaster_member_certificate_expiry_timestamp_seconds",
+        "When the certificate of a worker or parameter server "
+        "expires, if that is soon, in seconds since the epoch.",
+        static_cast<double>(worker.certificate_expire_time().seconds()),
+        {{"worker", worker.name()}});
   }
   page.AddGauge(
       "ringmaster_quarantined_hosts",

@@ -73,6 +73,27 @@ class ServerTest : public ServedTest {
       v1::StatusService::NewStub(channel_);
 };
 
+TEST_F(ServerTest, AWorkerWhoseCertificateExpiresSoonIsShown) {
+  TestWorker worker(NewChannel(), "w0");
+  ASSERT_TRUE(worker.Join());
+  v1::SessionRequest beat;
+  beat.mutable_beat()->set_waiting_for_rank(-1);
+  beat.mutable_beat()->mutable_certificate_expire_time()->set_seconds(2000);
+  const auto await = [this](int64_t seconds) {
+    const auto deadline = TestDeadline();
+    while (Status().workers(0).certificate_expire_time().seconds() != seconds) {
+      if (std::chrono::system_clock::now() > deadline) return false;
+    }
+    return true;
+  };
+  worker.Say(beat);
+  EXPECT_TRUE(await(2000));
+  // It was renewed.
+  beat.mutable_beat()->clear_certificate_expire_time();
+  worker.Say(beat);
+  EXPECT_TRUE(await(0));
+}
+
 TEST_F(ServerTest, WorkerIsWelcomedAndShown) {
   TestWorker worker(NewChannel(), "w0");
   worker.Say(worker.HelloMessage());

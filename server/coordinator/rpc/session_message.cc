@@ -330,6 +330,18 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   return event;
 }
 
+// The time that the beat tells; nullopt if it tells none, or none that can be.
+std::optional<absl::Time> CertificateEndOf(const v1::Beat& beat) {
+  if (!beat.has_certificate_expire_time()) return std::nullopt;
+  // X.509 has years of four digits; beyond them it is no time.
+  static const absl::Time kLast =
+      absl::FromCivil(absl::CivilYear(10'000), absl::UTCTimeZone());
+  const absl::Time end =
+      absl::FromUnixSeconds(beat.certificate_expire_time().seconds());
+  if (end < absl::UnixEpoch() || end >= kLast) return std::nullopt;
+  return end;
+}
+
 absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   Checks checks("beat");
   checks.NotNegative("generation", beat.generation());
@@ -350,7 +362,8 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
       .disk_bytes = beat.disk_bytes(),
       .figures = FiguresOf(beat.has_figures(), beat.figures()),
       .bench = std::move(bench),
-      .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank())};
+      .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank()),
+      .certificate_end = CertificateEndOf(beat)};
 }
 
 // As many parts as there may be, see DataIdentity.

@@ -904,5 +904,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "leaving.step"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(SessionMessageTest, ACertificatesEndIsATimeOrNothing) {
+  v1::SessionRequest request;
+  const auto end_of = [&] {
+    return std::get<BeatReceived>(*ParseSessionMessage(9, request, ""))
+        .certificate_end;
+  };
+  v1::Beat& beat = *request.mutable_beat();
+  EXPECT_FALSE(end_of().has_value());
+  beat.mutable_certificate_expire_time()->set_seconds(1'700'000'000);
+  EXPECT_EQ(end_of(), absl::FromUnixSeconds(1'700'000'000));
+  for (const int64_t seconds : {int64_t{-1}, int64_t{1} << 40, INT64_MAX}) {
+    beat.mutable_certificate_expire_time()->set_seconds(seconds);
+    EXPECT_FALSE(end_of().has_value()) << seconds;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

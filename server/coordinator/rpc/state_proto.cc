@@ -143,6 +143,9 @@ v1::Worker WorkerProto(const State& state, const Worker& worker,
   proto.set_log_file(worker.log_file);
   proto.set_runs_commands(worker.runs_commands);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
+  if (worker.certificate_end.has_value()) {
+    SetTime(*worker.certificate_end, proto.mutable_certificate_expire_time());
+  }
   if (const Cordon* const cordon = state.CordonOf(worker)) {
     *proto.mutable_cordon() = CordonProto(*cordon);
   }

@@ -20,6 +20,19 @@ Finding VersionFinding(const CoordinatorFacts& facts,
               "run one release everywhere; upgrade the coordinator first");
 }
 
+// Null: nobody's expires soon.
+const v1::Worker* FirstToExpire(const v1::Status& pool) {
+  const v1::Worker* first = nullptr;
+  for (const v1::Worker& worker : pool.workers()) {
+    if (!worker.has_certificate_expire_time()) continue;
+    if (first == nullptr || worker.certificate_expire_time().seconds() <
+                                first->certificate_expire_time().seconds()) {
+      first = &worker;
+    }
+  }
+  return first;
+}
+
 Finding RoundTripFinding(const CoordinatorFacts& facts) {
   const std::string what = HumanDuration(facts.round_trip);
   if (facts.round_trip <= kSlowRoundTrip) return Good("round trip", what);
@@ -82,6 +95,19 @@ std::vector<Finding> CoordinatorFindings(const CoordinatorFacts& facts,
         Warn("another coordinator", facts.other_coordinator,
              "the job may be trained twice, or not at all",
              "end the wrong one: docs/operations.md, \"Two coordinators\""));
+  }
+  if (const v1::Worker* const first = FirstToExpire(facts.pool)) {
+    findings.push_back(Warn(
+        "certificate",
+        absl::StrCat(
+            "that of ", first->name(), " expires on ",
+            absl::FormatTime("%Y-%m-%d",
+                             FromProto(first->certificate_expire_time()),
+                             absl::UTCTimeZone()),
+            ", the first of its pool"),
+        "it cannot come back from then on if its session breaks",
+        "issue another one (`ringctl pki renew`) on its host; it is taken over "
+        "without a restart"));
   }
   findings.push_back(
       Good("clock",

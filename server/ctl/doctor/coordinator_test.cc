@@ -63,6 +63,21 @@ TEST(CoordinatorTest, TellsWhatAnEncryptedDataPlaneRefuses) {
   EXPECT_THAT(findings[3].what, HasSubstr("NCCL does not encrypt"));
 }
 
+TEST(CoordinatorTest, TheWorkerWhoseCertificateExpiresFirstIsNamed) {
+  CoordinatorFacts facts = GoodFacts();
+  for (const auto& [name, seconds] :
+       {std::pair("w1", 1'800'000'000), std::pair("w2", 1'700'000'000)}) {
+    v1::Worker& worker = *facts.pool.add_workers();
+    worker.set_name(name);
+    worker.mutable_certificate_expire_time()->set_seconds(seconds);
+  }
+  const auto findings = CoordinatorFindings(facts, "ringmaster 1");
+  ASSERT_EQ(findings.size(), 5);
+  EXPECT_EQ(findings[3].level, Level::kWarning);
+  EXPECT_EQ(findings[3].what,
+            "that of w2 expires on 2023-11-14, the first of its pool");
+}
+
 TEST(CoordinatorTest, AnotherCoordinatorOnACopyOfTheJournalIsAWarning) {
   CoordinatorFacts facts = GoodFacts();
   facts.other_coordinator = "worker a is in generation 7";

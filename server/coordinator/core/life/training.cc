@@ -119,6 +119,7 @@ bool LacksLastCheckpoint(const Job& job) {
 }  // namespace
 
 void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
+  worker.certificate_end = beat.certificate_end;
   Member* const member = MemberIn(turn.state, worker, beat.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.JobOf(worker);

@@ -126,6 +126,8 @@ struct BeatReceived {
   std::optional<v1::BenchFigures> bench = {};
   // Shown to watchers of the job; nothing is decided by them.
   std::shared_ptr<const v1::RankFigures> rank_figures = {};
+  // When the worker's certificate ends, if that is soon. Shown, as the figures are.
+  std::optional<absl::Time> certificate_end = {};
 };
 
 struct PreparedReceived {

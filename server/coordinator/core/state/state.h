@@ -84,6 +84,8 @@ struct Worker {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
+  // When its certificate ends; nullopt: not soon, or it has none.
+  std::optional<absl::Time> certificate_end = {};
   // It was given up by that job and is back without one, but keeps its steps as
   // of `generation`; empty: it keeps none. See absence.h.
   std::string keeps_steps_of = {};
