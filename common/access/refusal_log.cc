@@ -3,12 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "common/logging/logging.h"
 
 namespace ringmaster {
 
-void RefusalLog::Add(std::string_view method, const absl::Status& status) {
+void RefusalLog::Add(std::string_view what, const absl::Status& status) {
   int64_t others = 0;
   {
     MutexLock lock(mutex_);
@@ -17,11 +16,11 @@ void RefusalLog::Add(std::string_view method, const absl::Status& status) {
       ++unlogged_;
       return;
     }
-    next_line_ = now + absl::Seconds(1);
+    next_line_ = now + interval_;
     others = std::exchange(unlogged_, 0);
   }
-  LogEvent(LogLevel::kWarning, "access.refused",
-           {{"method", method},
+  LogEvent(LogLevel::kWarning, event_,
+           {{subject_, what},
             {"error", std::string(status.message())},
             {"others", others}});
 }

@@ -28,5 +28,15 @@ TEST(RefusalLogTest, WritesOneLineASecondAndCountsTheOthers) {
                                 HasSubstr("error=never others=3"))));
 }
 
+TEST(RefusalLogTest, OtherThingsThanCallsAreRefusedToo) {
+  FakeClock clock;
+  RefusalLog refusals(clock, "session.refused", "host");
+  LogCapture log;
+  refusals.Add("10.0.0.7", absl::InvalidArgumentError("no"));
+  EXPECT_THAT(
+      log.lines(),
+      ElementsAre(HasSubstr("W session.refused host=10.0.0.7 error=no")));
+}
+
 }  // namespace
 }  // namespace ringmaster

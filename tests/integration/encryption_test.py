@@ -136,6 +136,8 @@ class EncryptionTest(unittest.TestCase):
                 coordinator = cluster.start_coordinator(f"--data_encryption={setting}", listen=cluster.address, budget="60s")
                 for worker in workers if setting == "required" else ():
                     cluster.await_output(worker, "session.encryption_mismatch")
+                if setting == "required":
+                    cluster.await_output(coordinator, "session.refused")
             for worker in workers:
                 cluster.await_output(worker, "(restarted) again")
                 lines = [line for line in worker.output().splitlines() if "--data_encryption" in line]

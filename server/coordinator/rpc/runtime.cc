@@ -225,14 +225,19 @@ absl::Status CoordinatorRuntime::CheckSessionLimit(
   return LimitReached(options_.limits.sessions, "sessions", "max_sessions");
 }
 
+void CoordinatorRuntime::LogRefusal(const Session& session,
+                                    const absl::Status& status) {
+  (void)log_executor_.Post([this, host = session.observed_host,
+                            code = status.code(),
+                            error = std::string(status.message())] {
+    refused_sessions_.Add(host, absl::Status(code, error));
+  });
+}
+
 void CoordinatorRuntime::Break(SessionId session, const absl::Status& status) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
-  (void)log_executor_.Post(
-      [host = it->second.observed_host, error = std::string(status.message())] {
-        LogEvent(LogLevel::kWarning, "session.refused",
-                 {{"host", host}, {"error", error}});
-      });
+  LogRefusal(it->second, status);
   it->second.stream->Close(status);
   OnEnded(session, std::string(status.message()), /*is_violation=*/true);
 }

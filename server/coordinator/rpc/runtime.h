@@ -30,6 +30,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/access/refusal_log.h"
 #include "common/clock/clock.h"
 #include "common/executor/serial_executor.h"
 #include "common/plan/topology.h"
@@ -161,6 +162,7 @@ class CoordinatorRuntime {
     std::shared_ptr<SessionStream> stream;
     std::string observed_host;
     bool has_said_hello = false;
+    bool is_welcomed = false;
   };
   // Values that all members of a generation receive alike.
   struct GenerationSecrets {
@@ -203,6 +205,7 @@ class CoordinatorRuntime {
 
   void Perform(SendWelcome& action);
   void SendRehearsal(const SendAssignment& action, const Job& job);
+  void LogRefusal(const Session& session, const absl::Status& status);
   void Perform(SendAssignment& action);
   void Perform(SendStart& action);
   void Perform(SendHalt& action);
@@ -241,6 +244,9 @@ class CoordinatorRuntime {
   MonotonicTime wakeup_ = MonotonicTime::InfiniteFuture();
 
   // A slow log must not hold up the coordinator.
+  // All workers may come back at once, again and again, and none be let in.
+  RefusalLog refused_sessions_{clock_, "session.refused", "host",
+                               absl::Seconds(10)};
   SerialExecutor log_executor_;
   SerialExecutor executor_;
   std::unique_ptr<Journal> journal_;

@@ -164,6 +164,7 @@ void CoordinatorRuntime::Perform(SendWelcome& action) {
   const auto it = sessions_.find(action.session);
   if (it == sessions_.end()) return;
   v1::SessionResponse message;
+  it->second.is_welcomed = true;
   v1::Welcome& welcome = *message.mutable_welcome();
   welcome.set_coordinator_incarnation(self_.incarnation);
   welcome.set_protocol(action.protocol);
@@ -321,6 +322,9 @@ void CoordinatorRuntime::Perform(SendRelease& action) {
 void CoordinatorRuntime::Perform(CloseSession& action) {
   const auto it = sessions_.find(action.session);
   if (it == sessions_.end()) return;
+  // What ends a session that was welcomed is an event.
+  if (!it->second.is_welcomed && !action.status.ok())
+    LogRefusal(it->second, action.status);
   it->second.stream->Close(action.status);
   EraseSession(it);
   gatherings_.Forget(action.session);

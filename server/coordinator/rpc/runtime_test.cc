@@ -15,9 +15,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/clock/testing/fake_clock.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/protocol/member_table_hash.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
@@ -32,6 +34,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -298,6 +301,37 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
               assignments[0].generation());
   }
   EXPECT_EQ(Status().jobs(0).state(), v1::JOB_STATE_RUNNING);
+}
+
+// A coordinator that was started with the wrong --data_encryption hears from all its
+// workers each second.
+TEST_F(RuntimeTest, HellosThatAreRefusedAreALineInAWhile) {
+  LogCapture log;
+  const auto lines = [&log] {
+    std::vector<std::string> lines;
+    for (const std::string& line : log.lines()) {
+      if (absl::StrContains(line, "session.refused")) lines.push_back(line);
+    }
+    return lines;
+  };
+  const auto try_to_join = [this](const std::string& name) {
+    FakeWorker worker = Connect();
+    v1::SessionRequest hello = HelloOf(name);
+    hello.mutable_hello()->set_requires_encryption(true);
+    Say(worker, hello);
+    EXPECT_FALSE(worker.stream->AwaitEnd().ok());
+  };
+  for (const char* const name : {"w0", "w1", "w2"}) try_to_join(name);
+  EXPECT_TRUE(Becomes([&] { return !lines().empty(); }));
+  clock_.Advance(absl::Seconds(10));
+  try_to_join("w3");
+  runtime_.reset();  // which writes what is left
+  // The log is late, so which of them it counts is not certain.
+  EXPECT_THAT(lines(),
+              ElementsAre(AllOf(HasSubstr("W session.refused host=10.0.0.7"),
+                                HasSubstr("--data_encryption=required"),
+                                HasSubstr("others=0")),
+                          HasSubstr("W session.refused host=10.0.0.7")));
 }
 
 // Its GPU may not reach the others' in clear: it must find that out before the
