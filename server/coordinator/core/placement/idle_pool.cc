@@ -184,14 +184,21 @@ const Worker* BadLinkOf(const State& state, const Job& job,
 IdlePool::IdlePool(const State& state, const Job& job, v1::Role role)
     : IdlePool(state, job, role, Taken()) {
   for (const Job* const before : ClaimantsBefore(state, job)) {
-    const IdlePool pool(state, *before, role, taken_);
-    const int claimed = pool.ClaimedBefore(job);
-    if (claimed == 0) continue;
-    const int needed = std::min(claimed, LeastOf(*before, role));
-    std::vector<const Worker*> workers = pool.Packed(pool.HostsFor(needed));
-    if (workers.size() > static_cast<size_t>(claimed)) workers.resize(claimed);
-    taken_.insert(workers.begin(), workers.end());
+    const IdlePool workers(state, *before, v1::ROLE_WORKER, taken_);
+    // A job without servers lacks none and claims none.
+    if (before->sharding.servers == 0) {
+      Take(workers.ClaimsBefore(job, workers.HasEnough()));
+      continue;
+    }
+    const IdlePool servers(state, *before, v1::ROLE_PARAMETER_SERVER, taken_);
+    const bool has_enough = workers.HasEnough() && servers.HasEnough();
+    Take(workers.ClaimsBefore(job, has_enough));
+    Take(servers.ClaimsBefore(job, has_enough));
   }
+}
+
+void IdlePool::Take(const std::vector<const Worker*>& workers) {
+  taken_.insert(workers.begin(), workers.end());
 }
 
 IdlePool::IdlePool(const State& state, const Job& job, v1::Role role,
@@ -257,8 +264,22 @@ MonotonicTime IdlePool::LastJoin(Hosts hosts) const {
   return last;
 }
 
+bool IdlePool::HasEnough() const {
+  return Count(Hosts::kAll) >= LeastOf(job_, role_);
+}
+
+std::vector<const Worker*> IdlePool::ClaimsBefore(const Job& viewer,
+                                                  bool has_enough) const {
+  const int claimed = CountClaimed(viewer, has_enough);
+  if (claimed == 0) return {};
+  const int needed = std::min(claimed, LeastOf(job_, role_));
+  std::vector<const Worker*> workers = Packed(HostsFor(needed));
+  if (workers.size() > static_cast<size_t>(claimed)) workers.resize(claimed);
+  return workers;
+}
+
 // A job that cannot go on yet does not hold up another that can.
-int IdlePool::ClaimedBefore(const Job& viewer) const {
+int IdlePool::CountClaimed(const Job& viewer, bool has_enough) const {
   const int least = LeastOf(job_, role_);
   // Those who borrow workers give them back; nobody gives servers back. A job that
   // has begun would otherwise wait with all its members.
@@ -278,7 +299,7 @@ int IdlePool::ClaimedBefore(const Job& viewer) const {
       }
       break;
     case Claim::kToBegin:
-      if (Count(Hosts::kAll) >= least) {
+      if (has_enough) {
         claimed = role_ == v1::ROLE_WORKER ? MostToBegin(state_, job_)
                                            : MostCount(job_, role_);
       }

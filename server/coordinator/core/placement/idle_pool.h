@@ -70,8 +70,9 @@ enum class Hosts { kReady, kSound, kAll };
 // it goes in this order, within each by the turns of queues and then in that of their
 // submission:
 //   jobs whose members have halted, as many as they lack to train again
-//   jobs that gather and have enough, up to as many as they take, or, while
-//   workers are kept for another, as many as they need
+//   jobs that gather and have enough workers and parameter servers, up to as
+//   many as they take, or, while workers are kept for another, as many as they
+//   need
 //   a job for which workers are kept, as many as it needs; until it is served,
 //   preemptible jobs that begin come before it, and so do jobs of a lower priority
 //   whose members have halted
@@ -105,9 +106,14 @@ class IdlePool {
   IdlePool(const State& state, const Job& job, v1::Role role, Taken taken);
 
   [[nodiscard]] bool Has(const Worker& worker, Hosts hosts) const;
-  // Returns how many of them are the job's own, and not for `viewer`, which comes
-  // later.
-  [[nodiscard]] int ClaimedBefore(const Job& viewer) const;
+  // Returns true if the job could begin, as far as this role goes.
+  [[nodiscard]] bool HasEnough() const;
+  // Returns those of them that are the job's own, and not for `viewer`, which
+  // comes later. `has_enough`: the job could begin.
+  [[nodiscard]] std::vector<const Worker*> ClaimsBefore(const Job& viewer,
+                                                        bool has_enough) const;
+  [[nodiscard]] int CountClaimed(const Job& viewer, bool has_enough) const;
+  void Take(const std::vector<const Worker*>& workers);
 
   const State& state_;
   const Job& job_;
