@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/state/turn.h"
 #include "server/coordinator/core/testing/action_text.h"
 #include "server/coordinator/core/testing/retained.h"
@@ -17,12 +18,12 @@ constexpr int kMostWorkers = 6;
 constexpr int kMostServers = 3;
 constexpr int kMostProcesses = kMostWorkers + kMostServers;
 constexpr int kMostJobs = 4;
-constexpr size_t kLogLines = 60;
 
 }  // namespace
 
-RandomCluster::RandomCluster(uint64_t seed)
-    : random_(seed),
+RandomCluster::RandomCluster(uint64_t seed, size_t log_lines)
+    : log_lines_(log_lines),
+      random_(seed),
       config_(Config::FromFailureBudget(absl::Seconds(2))),
       core_(config_),
       now_(MonotonicTime::FromNanos(1)) {
@@ -34,7 +35,17 @@ RandomCluster::RandomCluster(uint64_t seed)
   Feed(Tick{});
 }
 
-std::string RandomCluster::Log() const { return absl::StrJoin(log_, "\n"); }
+std::string RandomCluster::Log() const {
+  std::string log = absl::StrJoin(log_, "\n");
+  for (const auto& [number, job] : core_.state().jobs) {
+    if (IsEnded(job.state)) continue;
+    const Explanation why =
+        Explain(core_.state(), job, config_, now_, std::nullopt);
+    absl::StrAppend(&log, "\n", job.id, ": ", why.summary, "; ",
+                    absl::StrJoin(why.reasons, "; "), "; ", why.what_unblocks);
+  }
+  return log;
+}
 
 int RandomCluster::Pick(int bound) {
   return static_cast<int>(random_() % static_cast<uint64_t>(bound));
@@ -376,19 +387,28 @@ bool RandomCluster::RunToTheEnd() {
 // ---- The core's actions.
 
 void RandomCluster::Feed(const Event& event) {
-  log_.push_back(absl::StrCat(absl::FormatDuration(now_ - MonotonicTime()), " ",
-                              Sv(TypeOf(event.body)), " session ",
-                              SessionOf(event.body)));
   const std::vector<Action> actions = core_.Step(event, now_);
+  const bool is_quiet = std::holds_alternative<BeatReceived>(event.body) ||
+                        std::holds_alternative<Tick>(event.body);
+  if (!is_quiet || !actions.empty()) {
+    const Process* const process = ProcessOf(SessionOf(event.body));
+    log_.push_back(absl::StrCat(absl::FormatDuration(now_ - MonotonicTime()),
+                                " ", Sv(TypeOf(event.body)),
+                                process == nullptr ? "" : " of ",
+                                process == nullptr ? "" : process->name));
+  }
   CheckNotRelieved(actions);
   for (const Action& action : actions) Perform(action);
   CheckState();
-  while (log_.size() > kLogLines) log_.pop_front();
+  while (log_.size() > log_lines_) log_.pop_front();
 }
 
 void RandomCluster::Perform(const Action& action) {
-  log_.push_back(absl::StrCat("  ", ToText(action, [](SessionId s) {
-                                return absl::StrCat("session ", s);
+  log_.push_back(absl::StrCat("  ", ToText(action, [this](SessionId s) {
+                                const Process* const process = ProcessOf(s);
+                                return process == nullptr
+                                           ? absl::StrCat("session ", s)
+                                           : process->name;
                               })));
   SessionId session = 0;
   std::visit(

@@ -34,7 +34,8 @@ namespace ringmaster::coordinator {
 
 class RandomCluster {
  public:
-  explicit RandomCluster(uint64_t seed);
+  // Log() tells the last `log_lines` things that happened.
+  explicit RandomCluster(uint64_t seed, size_t log_lines = 60);
 
   // Lets `count` random things happen.
   void RunAtRandom(int count);
@@ -44,7 +45,8 @@ class RandomCluster {
 
   // The invariants that were violated, in order; empty if none was.
   const std::vector<std::string>& violations() const { return violations_; }
-  // The last things that happened, for a failure's message.
+  // The last things that happened, and what jobs wait for: for a failure's
+  // message.
   std::string Log() const;
 
   // How often each kind of thing happened: a test checks that all of them did.
@@ -214,6 +216,7 @@ class RandomCluster {
   void CheckState();
   void CheckMembers(const Job& job);
 
+  const size_t log_lines_;
   std::mt19937_64 random_;
   Config config_;
   CoordinatorCore core_;
