@@ -258,9 +258,12 @@ class Explainer {
     const int64_t checkpoint = job_.figures.checkpoint_step();
     return absl::StrCat(
         "one of them that comes back; in ", In(job_.holders_deadline, now_),
-        ", or once all of them are known to have ended, it goes back to ",
-        checkpoint > 0 ? absl::StrCat("the checkpoint of step ", checkpoint)
-                       : std::string("its last checkpoint or the beginning"),
+        ", or once all of them are known to have ended, it goes ",
+        job_.has_older_copies
+            ? std::string("on from the older copies of others")
+        : checkpoint > 0
+            ? absl::StrCat("back to the checkpoint of step ", checkpoint)
+            : std::string("back to its last checkpoint or the beginning"),
         "; ringctl cancel ends it at once");
   }
 

@@ -306,6 +306,10 @@ TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
             "one of them that comes back; in 90.0 s, or once all of them are "
             "known to have ended, it goes back to the checkpoint of step 10; "
             "ringctl cancel ends it at once");
+  job().has_older_copies = true;
+  EXPECT_THAT(Now().what_unblocks,
+              HasSubstr("known to have ended, it goes on from the older copies "
+                        "of others; ringctl"));
   // One has come back: the others have a moment.
   job().return_deadline = At(2);
   explanation = Now();

@@ -425,19 +425,24 @@ bool TakeBack(Turn& turn, Job& job, int64_t applied_step) {
   return !taken.empty();
 }
 
-bool AwaitsHolders(const Turn& turn, Job& job) {
+bool AwaitsHolders(const Turn& turn, Job& job, MonotonicTime latest) {
   const bool may_come = std::any_of(
       job.absent.begin(), job.absent.end(), [&](const AbsentMember& absent) {
         return !absent.answer.has_value() && IsOfUse(job, absent);
       });
-  if (!may_come || job.has_waited ||
+  if (!may_come || job.has_waited || latest <= turn.now ||
       turn.config.state_wait == absl::ZeroDuration()) {
     job.holders_deadline = MonotonicTime::InfiniteFuture();
     return false;
   }
-  if (job.holders_deadline == MonotonicTime::InfiniteFuture()) {
-    job.holders_deadline = turn.now + turn.config.state_wait;
-    job.wait_end = turn.time + turn.config.state_wait;
+  const MonotonicTime deadline =
+      std::min(job.holders_deadline == MonotonicTime::InfiniteFuture()
+                   ? turn.now + turn.config.state_wait
+                   : job.holders_deadline,
+               latest);
+  if (deadline != job.holders_deadline) {
+    job.holders_deadline = deadline;
+    job.wait_end = turn.time + (deadline - turn.now);
   }
   return true;
 }

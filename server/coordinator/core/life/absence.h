@@ -111,8 +111,9 @@ void ReleaseReturned(Turn& turn, Job& job, const MemberIdentity& identity);
 bool TakeBack(Turn& turn, Job& job, int64_t applied_step);
 
 // Returns true if somebody who is absent may hold the steps of `job`, and the
-// time for it is not over. Begins the wait.
-[[nodiscard]] bool AwaitsHolders(const Turn& turn, Job& job);
+// time for it, until `latest` at most, is not over. Begins the wait.
+[[nodiscard]] bool AwaitsHolders(const Turn& turn, Job& job,
+                                 MonotonicTime latest);
 
 // "worker a (rank 0), worker b (rank 1)": those that are waited for.
 [[nodiscard]] std::string AbsentText(const Job& job);

@@ -37,6 +37,8 @@ struct ResumePoint {
   int64_t applied_step = 0;
   // The step of the shards' copies, if it resumes with them.
   std::optional<int64_t> shard_step = std::nullopt;
+  // Others, who are lost, may have made steps after it that nobody here knows.
+  bool may_lack_steps = false;
 };
 
 bool HoldsNothing(const Member& member) {
@@ -83,6 +85,47 @@ bool KnowsOfNoStep(const Job& job) {
       });
 }
 
+// Returns true if `member` has said where it stood in the generation; that
+// holds even if it was lost or let go since.
+bool HasSaid(const Member& member) {
+  return member.halted.has_value() && !member.halted->is_blank;
+}
+
+// Returns true if a worker, or the holder of a shard whose copy is updated in
+// the generation, has not got beyond `step`: nor has anybody else, since a step
+// takes all of them.
+bool IsSomebodyAt(const Job& job, int64_t step) {
+  return std::ranges::any_of(job.members, [step](const Member& member) {
+    if (!HasSaid(member)) return false;
+    const auto is_at = [step](const HeldShard& held) {
+      return held.complete_step <= step;
+    };
+    return (member.identity.role == v1::ROLE_WORKER &&
+            member.halted->complete_step <= step) ||
+           std::ranges::any_of(member.halted->shards, is_at);
+  });
+}
+
+// Returns true if no worker of the generation has applied more than `step`.
+bool AreAllAt(const Job& job, int64_t step) {
+  return job.best_step <= step &&
+         std::ranges::all_of(job.members, [step](const Member& member) {
+           return member.identity.role != v1::ROLE_WORKER ||
+                  (HasSaid(member) && member.halted->applied_step <= step);
+         });
+}
+
+// Returns true if `job`, which can go on from its shards' copies as of `step`,
+// may have got further than that in its generation. Workers with clocks of
+// their own do not wait for each other, so one says nothing of the others.
+bool MayLackSteps(const Job& job, int64_t step) {
+  if (!job.has_trained || job.closing != Closing::kNone ||
+      !NeedsGivenCopies(job, step) || AreAllAt(job, step)) {
+    return false;
+  }
+  return !job.sharding.is_lockstep || !IsSomebodyAt(job, step);
+}
+
 // Returns the point for a job whose state is in shards.
 ResumePoint FindShardResumePoint(const Job& job) {
   ResumePoint point;
@@ -95,6 +138,7 @@ ResumePoint FindShardResumePoint(const Job& job) {
     return point;
   }
   point.resume_step = *common;
+  point.may_lack_steps = MayLackSteps(job, *common);
   // Only the clocks go back, so no step is lost.
   if (!job.sharding.is_lockstep) point.applied_step = point.resume_step;
   // Before the first step, members begin from nothing: from a checkpoint, if
@@ -270,6 +314,14 @@ bool WaitsForReturn(Turn& turn, Job& job) {
   return true;
 }
 
+std::set<int> LeaverRanks(const State& state, const Job& job) {
+  std::set<int> ranks;
+  for (const Member& member : job.members) {
+    if (IsLeaver(state, job, member)) ranks.insert(member.identity.rank);
+  }
+  return ranks;
+}
+
 // Takes those back who are needed. Returns true if the job waits for members that
 // alone held its steps.
 bool WaitsForHolders(Turn& turn, Job& job) {
@@ -277,23 +329,45 @@ bool WaitsForHolders(Turn& turn, Job& job) {
       std::exchange(job.return_deadline, MonotonicTime::InfiniteFuture()) !=
       MonotonicTime::InfiniteFuture();
   const ResumePoint point = FindResumePoint(job);
-  if (was_common || point.is_rollback) TakeBack(turn, job, point.applied_step);
+  if (was_common || point.is_rollback || point.may_lack_steps)
+    TakeBack(turn, job, point.applied_step);
   const ResumePoint now = FindResumePoint(job);
-  if (!now.is_rollback) {
+  if (!now.is_rollback && !now.may_lack_steps) {
     // If those who came back are lost again, they are waited for anew.
     job.holders_deadline = MonotonicTime::InfiniteFuture();
     job.has_waited = false;
     return false;
   }
-  if (!AwaitsHolders(turn, job)) return false;
+  // Those who leave are to hand over, while there is time, what they do hold.
+  const MonotonicTime latest =
+      now.is_rollback ? MonotonicTime::InfiniteFuture()
+                      : LatestSave(turn, job, LeaverRanks(turn.state, job));
+  if (!AwaitsHolders(turn, job, latest)) return false;
+  job.has_older_copies = now.may_lack_steps;
+  const std::string what =
+      now.may_lack_steps
+          ? absl::StrCat("may hold more than step ", now.resume_step,
+                         ", from which the others could go on")
+          : absl::StrCat("held ",
+                         now.applied_step > 0
+                             ? absl::StrCat("step ", now.applied_step)
+                             : std::string("what was trained"),
+                         ", as nobody else does");
   Wait(turn, job,
        absl::StrCat("waits until ", ClockText(job.wait_end), " for ",
-                    AbsentText(job), ", which held ",
-                    now.applied_step > 0
-                        ? absl::StrCat("step ", now.applied_step)
-                        : std::string("what was trained"),
-                    ", as nobody else does"));
+                    AbsentText(job), ", which ", what));
   return true;
+}
+
+// `job` goes on from `point`, and whoever may hold more did not come.
+void NoteStepsLost(Turn& turn, const Job& job, const ResumePoint& point) {
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, "",
+            absl::StrCat("goes on after step ", point.resume_step,
+                         ", from copies that took no part in generation ",
+                         job.generation,
+                         ": steps that this may have made after it are lost "
+                         "with those who held them"),
+            /*verdict=*/nullptr, point.resume_step);
 }
 
 // The state, and who holds it.
@@ -593,6 +667,7 @@ void Reform(Turn& turn, Job& job) {
     WaitForJournal(turn, job, point);
     return;
   }
+  if (point.may_lack_steps) NoteStepsLost(turn, job, point);
   FormGeneration(turn, job, next);
   job.hand_over_deadline = latest_save;
 }

@@ -72,6 +72,18 @@ std::vector<std::set<int>> CopyHolders(const Job& job, int64_t resume_step) {
   return holders;
 }
 
+bool NeedsGivenCopies(const Job& job, int64_t resume_step) {
+  std::set<int> updated;
+  for (const Member& member : job.members) {
+    if (member.is_lost || !member.halted.has_value()) continue;
+    for (const HeldShard& held : member.halted->shards) {
+      if (CanResume(job, held.complete_step, resume_step))
+        updated.insert(held.shard);
+    }
+  }
+  return static_cast<int>(updated.size()) < job.sharding.shards;
+}
+
 std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
     const State& state, const Job& job,
     const std::vector<MemberIdentity>& members,

@@ -39,6 +39,11 @@ namespace ringmaster::coordinator {
 [[nodiscard]] std::vector<std::set<int>> CopyHolders(const Job& job,
                                                      int64_t resume_step);
 
+// Returns true if some shard can resume from there only with a copy that took
+// no part in the generation (HaltedAnswer::given_shards): it does not tell how
+// far that has got.
+[[nodiscard]] bool NeedsGivenCopies(const Job& job, int64_t resume_step);
+
 // Returns the holders of the shards of `job` in the next generation, whose
 // table is `members`; the job's own members are still those of its last one.
 // Members whose workers leave give their shards away and get none, if

@@ -442,6 +442,9 @@ struct Job : JobTerms {
   // time as most others, and, if nobody else holds the job's steps, for any.
   MonotonicTime return_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime holders_deadline = MonotonicTime::InfiniteFuture();
+  // Others hold copies that it can go on with then; those that it waits for may
+  // hold newer ones.
+  bool has_older_copies = false;
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
   // When leavers that hand the state over have to write a checkpoint instead.
   MonotonicTime hand_over_deadline = MonotonicTime::InfiniteFuture();

@@ -432,6 +432,10 @@ void RandomCluster::Perform(const Action& action) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
     if (emit->event.type() == "pool.drained") Count("drained");
     if (emit->event.type() == "job.suspended") Count("suspended");
+    if (emit->event.type() == "worker.lost")
+      lost_at_[emit->event.worker()] = now_;
+    if (emit->event.type() == "job.steps_lost" && emit->event.worker().empty())
+      CheckStepsLost(emit->event);
     if (emit->event.type() == "coordinator.indecisive")
       Violate(emit->event.message());
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {

@@ -212,6 +212,7 @@ class RandomCluster {
   void CheckLeavers(const GenerationFormedRecord& formed);
   void CheckNotRelieved(const std::vector<Action>& actions);
   static bool IsLoss(const v1::Event& event);
+  void CheckStepsLost(const v1::Event& event);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
   void CheckMembers(const Job& job);
@@ -243,6 +244,8 @@ class RandomCluster {
   // Jobs of which members may have been lost, or released with what they held,
   // since their last generation began.
   std::set<std::string> lossy_jobs_;
+  // When workers were lost last lost.
+  std::map<std::string, MonotonicTime> lost_at_;
   bool has_queues_ = false;
   bool has_failed_journal_ = false;
   bool is_calm_ = false;

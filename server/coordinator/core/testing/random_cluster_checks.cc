@@ -388,6 +388,29 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   }
 }
 
+// The job goes on after the event's step, though it may have got further:
+// whoever holds more has been waited for. (Those who leave do not say for how
+// long they stay, so they cut no wait short.)
+void RandomCluster::CheckStepsLost(const v1::Event& event) {
+  Count("steps lost");
+  int64_t& applied = applied_[event.job_id()];
+  if (event.step() >= applied) return;
+  const Job& job = *core_.state().FindJob(event.job_id());
+  for (const auto& [name, process] : processes_) {
+    const bool holds_more = std::ranges::any_of(
+        process.shards,
+        [&](const auto& held) { return held.second > event.step(); });
+    if (!holds_more || process.job_id != job.id ||
+        process.generation < job.told_generation ||
+        now_ >= lost_at_[name] + config_.state_wait) {
+      continue;
+    }
+    Violate(absl::StrCat("job ", job.id, " goes on after step ", event.step(),
+                         ", and ", name, " holds more"));
+  }
+  applied = event.step();
+}
+
 bool RandomCluster::IsLoss(const v1::Event& event) {
   return event.type() == "worker.lost" || event.type() == "worker.left" ||
          event.type() == "worker.failed";
