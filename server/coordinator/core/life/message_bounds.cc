@@ -44,16 +44,20 @@ const Job* JobOfHello(const State& state, const HelloReceived& hello) {
   return JobAbsentFrom(state, hello.name, hello.incarnation);
 }
 
-// Returns the first generation in which a worker of that name may have been a member
-// of `job`. Those before may be another job's.
-int64_t FirstGenerationOf(const Job& job, const std::string& name) {
+// Returns true if a worker of that name may have been a member of `job` in that
+// generation. Those before and after may be another job's.
+bool MayBeOf(const Job& job, const std::string& name, int64_t generation) {
   for (const Member& member : job.members) {
-    if (member.identity.worker == name) return member.since;
+    if (member.identity.worker == name)
+      return member.since <= generation && generation <= job.generation;
   }
   for (const AbsentMember& absent : job.absent) {
-    if (absent.member.identity.worker == name) return absent.member.since;
+    if (absent.member.identity.worker == name) {
+      return absent.member.since <= generation &&
+             generation <= absent.generation;
+    }
   }
-  return job.first_generation;
+  return job.first_generation <= generation && generation <= job.generation;
 }
 
 absl::Status CheckSteps(const Job& job, const BeatReceived& beat) {
@@ -237,8 +241,7 @@ absl::Status CheckNumber(const State& state, const HelloReceived& hello) {
 absl::Status CheckSteps(const State& state, const HelloReceived& hello) {
   const Job* const job = JobOfHello(state, hello);
   if (job != nullptr && hello.generation != 0 &&
-      hello.generation >= FirstGenerationOf(*job, hello.name) &&
-      hello.generation <= job->generation) {
+      MayBeOf(*job, hello.name, hello.generation)) {
     RETURN_IF_ERROR(
         Check("hello.applied_step", hello.applied_step, 0, LastStep(*job)));
   }
