@@ -84,9 +84,12 @@ TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
   for (const uint64_t seed : seeds) {
     for (const Holders holders :
          {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
-      const RunResult result = RunSeed(seed, {.holders = holders});
-      EXPECT_FALSE(result.violation.has_value())
-          << Explain(seed, *result.violation, holders);
+      for (const bool has_liar : {false, true}) {
+        const RunResult result =
+            RunSeed(seed, {.holders = holders, .has_liar = has_liar});
+        EXPECT_FALSE(result.violation.has_value())
+            << Explain(seed, *result.violation, holders, has_liar);
+      }
     }
   }
 }

@@ -24,12 +24,17 @@ SessionId ProberAt(const State& state, const Job& job, int rank) {
   return can_be_asked ? worker->session : 0;
 }
 
-// A newcomer with the name of a member that is lost is not that member.
+// Returns true if it lives: it has answered, or was heard when it should have. A
+// newcomer with the name of a member that is lost is not that member.
 bool IsHeard(const State& state, const Job& job, int rank) {
   const Member& member = MemberAt(job, rank);
   const Worker* const worker = state.FindWorker(member.identity.worker);
+  const auto answer = job.probing->answers.find(rank);
+  const bool has_answered =
+      answer != job.probing->answers.end() && answer->second.has_value();
   return !member.is_lost && worker != nullptr && worker->session != 0 &&
-         worker->last_heard > job.probing->since;
+         worker->last_heard >
+             (has_answered ? job.probing->since : job.probing->due);
 }
 
 }  // namespace
@@ -43,7 +48,8 @@ bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
   for (const int rank : ends) {
     if (ProberAt(turn.state, job, rank) == 0) return false;
   }
-  job.probing = Probing{.since = turn.now};
+  job.probing =
+      Probing{.since = turn.now, .due = turn.now + turn.config.probe_timeout};
   auto& asked = job.probing->answers;
   for (const int rank : ends) asked[rank] = std::nullopt;
   for (const Member& member : job.members) {

@@ -208,6 +208,8 @@ struct SuspicionReport {
 // between two of them has failed; see probing.h.
 struct Probing {
   MonotonicTime since;
+  // All who live have answered by then.
+  MonotonicTime due;
   // By the rank of those who were asked.
   std::map<int, std::optional<v1::Probed>> answers = {};
 };
