@@ -424,6 +424,7 @@ void SimWorker::Do(const agent::SendFailed& action) {
   failed.step = StepToTell(action.step);
   failed.exit_code = static_cast<int>(action.exit_code);
   failed.message = action.message;
+  failed.was_preparing = action.was_preparing;
   Send(std::move(failed));
 }
 

@@ -512,7 +512,8 @@ absl::StatusOr<EventBody> ParseFailed(SessionId session,
                         .step = failed.step(),
                         .exit_code = failed.exit_code(),
                         .message = BoundedText(failed.message()),
-                        .is_of_job = failed.of_job()};
+                        .is_of_job = failed.of_job(),
+                        .was_preparing = failed.preparing()};
 }
 
 // A kind that this build does not know is only proof of life.

@@ -623,6 +623,9 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   EXPECT_FALSE(failed().is_of_job);
   request.mutable_failed()->set_of_job(true);
   EXPECT_TRUE(failed().is_of_job);
+  EXPECT_FALSE(failed().was_preparing);
+  request.mutable_failed()->set_preparing(true);
+  EXPECT_TRUE(failed().was_preparing);
   request.mutable_leaving()->set_done(true);
   EXPECT_TRUE(
       std::get<LeavingReceived>(*ParseSessionMessage(9, request, "")).is_done);

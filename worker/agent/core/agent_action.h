@@ -80,6 +80,7 @@ struct SendFailed {
   ExitCode exit_code = ExitCode::kInternal;
   std::string message;
   bool is_of_job = false;
+  bool was_preparing = false;
 };
 // Unless `is_done`, the adapter takes the step from the trainer's progress.
 struct SendLeaving {

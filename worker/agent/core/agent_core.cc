@@ -106,9 +106,10 @@ void AgentCore::ReportPaused() {
                          ended_.holds_other_state, ended_.failure});
       break;
     case RunEnd::kFailed:
-      Send(SendFailed{
-          generation_, position_.applied_step, ExitCodeOf(ended_.status),
-          std::string(ended_.status.message()), IsOfJob(ended_.status)});
+      Send(SendFailed{generation_, position_.applied_step,
+                      ExitCodeOf(ended_.status),
+                      std::string(ended_.status.message()),
+                      IsOfJob(ended_.status), ended_.was_preparing});
       break;
     case RunEnd::kDrained:  // says that it leaves
     case RunEnd::kInterrupted:
@@ -385,6 +386,7 @@ void AgentCore::On(const TrainerPrepareFailed& event) {
   ended_ = TrainerEnded{};
   ended_.generation = event.generation;
   ended_.status = event.status;
+  ended_.was_preparing = true;
   state_ = AgentState::kPaused;
   Say(Severity::kError, "job.prepare_failed",
       absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",

@@ -175,7 +175,8 @@ struct TrainerEnded {
   bool can_go_on = false;  // TrainProgress::can_go_on
   // kPeerFailed: the peer held another state, and both have given theirs up.
   bool holds_other_state = false;
-  int64_t saved_step = 0;  // of the last checkpoint known here
+  int64_t saved_step = 0;      // of the last checkpoint known here
+  bool was_preparing = false;  // kFailed: it ended before it was prepared
 };
 
 // Something that users want to know.

@@ -555,6 +555,7 @@ v1::SessionRequest ToMessage(const agent::SendFailed& send) {
   message.set_exit_code(static_cast<int>(send.exit_code));
   message.set_message(send.message);
   message.set_of_job(send.is_of_job);
+  message.set_preparing(send.was_preparing);
   return request;
 }
 

@@ -115,11 +115,12 @@ int CountFailure(Job& job) {
 std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
                                           const Member& member,
                                           const Worker& worker,
-                                          const v1::Verdict& verdict) {
+                                          const v1::Verdict& verdict,
+                                          bool says_it_was_preparing) {
   const bool goes_well_elsewhere =
       GoesWellElsewhere(turn.state, job, member.identity.role, worker.host_key);
   const bool was_preparing =
-      WasPreparing(job, member) ||
+      says_it_was_preparing || WasPreparing(job, member) ||
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
@@ -184,7 +185,7 @@ ExitCode ExitCodeOf(const FailedReceived& failed) {
 }
 
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
-                  ExitCode exit_code, bool is_of_job) {
+                  ExitCode exit_code, bool is_of_job, bool was_preparing) {
   const std::string name = member.identity.worker;
   const std::string_view what = evidence.kind() == v1::EVIDENCE_KIND_SELF_REPORT
                                     ? "failed"
@@ -198,7 +199,7 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   const std::optional<std::string> jobs_fault =
       is_failing || job.is_benchmark || is_of_job
           ? std::string()
-          : NoteOwnFailure(turn, job, member, worker, verdict);
+          : NoteOwnFailure(turn, job, member, worker, verdict, was_preparing);
   if (!jobs_fault.has_value()) {
     Evict(turn, name, std::move(evidence), what, exit_code);
     return;

@@ -278,7 +278,7 @@ void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {
   OnOwnFailure(
       turn, job, *member,
       EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
-      ExitCodeOf(failed), failed.is_of_job);
+      ExitCodeOf(failed), failed.is_of_job, failed.was_preparing);
 }
 
 absl::Duration StopPatience(const Job& job, const Config& config) {

@@ -187,6 +187,8 @@ struct FailedReceived {
   std::string message;
   // Not of the worker: it ends the job.
   bool is_of_job = false;
+  // It had not prepared its generation yet.
+  bool was_preparing = false;
 };
 
 struct LeavingReceived {

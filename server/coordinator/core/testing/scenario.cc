@@ -477,7 +477,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                           words.Number("step", 0),
                           static_cast<int>(words.Number("exit", 1)),
                           words.Text("message", "out of memory"),
-                          words.Has("of_job")};
+                          words.Has("of_job"),
+                          words.Has("preparing")};
   }
   if (verb == "leaving") {
     return LeavingReceived{session, words.Text("reason", "SIGTERM"),

@@ -25,7 +25,7 @@
 //   probed NAMES [reached=R,R] [unreached=R,R [how=H]]
 //   finished NAMES [step=S] [hash=N] [stopped=yes]
 //                                     default: the job's last step
-//   failed NAMES [exit=N] [message=T]
+//   failed NAMES [exit=N] [message=T] [preparing=yes]
 //   leaving NAMES [done=yes] [step=S] [reason=T] [patience=D]
 //   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T] [duration=D]
 //                                     K: 1 sample, 2 checkpoint written,
