@@ -143,6 +143,7 @@ class Ledger {
   int64_t last_commit() const { return last_commit_; }
   int commits() const { return commits_; }
   int best_step() const { return best_step_; }
+  int64_t newest_durable() const { return newest_durable_; }
   int rollbacks() const { return rollbacks_; }
   // Nanoseconds without a commit, for each generation that followed another.
   const std::vector<int64_t>& interruptions() const { return interruptions_; }

@@ -523,6 +523,16 @@ void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
                                     host, " is not left out"));
 }
 
+// Whoever has left a generation, and is lost again as a newcomer to one that never
+// became durable, has left it all the same.
+void SimCoordinator::NoteLost(int slot, uint64_t incarnation, bool has_left) {
+  const int64_t generation = context_.ledger.newest_durable();
+  const Lost& before = lost_[slot];
+  if (before.incarnation == incarnation && before.generation == generation)
+    has_left |= before.has_left;
+  lost_[slot] = {incarnation, context_.now, has_left, generation};
+}
+
 void SimCoordinator::CheckContradiction(const v1::Event& event) {
   std::vector<int> slots;
   for (const v1::Evidence& evidence : event.verdict().evidence()) {
@@ -531,7 +541,7 @@ void SimCoordinator::CheckContradiction(const v1::Event& event) {
     if (slot < 0) continue;
     // It is told to give up what it holds.
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
-      if (member == slot) lost_[slot] = {incarnation, context_.now, true};
+      if (member == slot) NoteLost(slot, incarnation, /*has_left=*/true);
     }
   }
   if (!event.has_verdict()) slots.push_back(SlotOf(event.worker()));
@@ -565,7 +575,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
       // Whoever failed by its own fault is not asked for what it holds.
       if (member != slot) continue;
-      lost_[slot] = {incarnation, context_.now, has_left || has_failed};
+      NoteLost(slot, incarnation, has_left || has_failed);
     }
   }
   if (!is_lost) return;

@@ -117,6 +117,7 @@ class SimCoordinator {
   // A worker failed by its own fault.
   void CheckOwnFailure(const v1::Event& event);
   void CheckContradiction(const v1::Event& event);
+  void NoteLost(int slot, uint64_t incarnation, bool has_left);
   bool HasSurvivor() const;
   bool HasAllShards() const;
 
@@ -145,6 +146,8 @@ class SimCoordinator {
     uint64_t incarnation = 0;
     int64_t time = 0;
     bool has_left = false;
+    // The newest one whose record was durable then.
+    int64_t generation = 0;
   };
   // The job must not go back while this member lives and holds its steps.
   bool IsCountedOn(int slot, uint64_t incarnation) const;
