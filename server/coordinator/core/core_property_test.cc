@@ -52,6 +52,9 @@ TEST(CorePropertyTest, SeedsThatFoundBugsOnceFindNone) {
       // coordinator that restarted, its members' last: what one said of the job
       // that it had been in since was refused.
       263923,
+      // Workers with clocks of their own were beyond the checkpoint of the
+      // slowest one's: the last holders were let go, as if it had everything.
+      236199,
   };
   std::map<std::string, int> counts;
   for (const uint64_t seed : kSeeds) Live(seed, counts);

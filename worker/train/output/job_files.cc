@@ -318,7 +318,9 @@ void JobFiles::TakeSnapshot(int64_t step) {
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
   contents.companions = companions_;
-  if (writer_->Snapshot(contents)) snapshot_step_ = step;
+  if (!writer_->Snapshot(contents)) return;
+  snapshot_step_ = step;
+  snapshot_generation_ = generation_;
 }
 
 void JobFiles::Finish(int64_t step, const CancelToken& cancel) {
@@ -372,6 +374,8 @@ void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message,
   if (duration > absl::ZeroDuration()) {
     *notice.mutable_duration() = ToProto(duration);
   }
+  if (kind == v1::NOTICE_KIND_CHECKPOINT_WRITTEN && step == snapshot_step_)
+    notice.set_snapshot_generation(snapshot_generation_);
   on_notice_(notice);
 }
 

@@ -141,6 +141,7 @@ class JobFiles {
   // slow file server.
   std::vector<CheckpointCompanion> companions_;
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with
+  int64_t snapshot_generation_ = 0;  // in which that was taken; 0: in none
   // The bytes of this generation's recorded steps.
   int64_t recorded_sent_bytes_ = 0;
   int64_t recorded_theory_bytes_ = 0;

@@ -130,6 +130,8 @@ void RollBack(Turn& turn, Job& job) {
   const int64_t kept = std::min(best, job.figures.checkpoint_step());
   const bool is_saved = std::exchange(job.saved_step, -1) == best;
   if (!is_saved) CountRollback(job);
+  const bool had_set_back = std::exchange(job.updates_set_back, 0) != 0;
+  job.updates_to_set_back = 0;
   job.best_step = 0;
   job.figures.set_step(0);
   for (Member& member : job.members) {
@@ -157,12 +159,18 @@ void RollBack(Turn& turn, Job& job) {
               : absl::StrCat("; of the ",
                              Counted(static_cast<size_t>(best), "step"),
                              " that its members held, ", best - kept,
-                             best - kept == 1 ? " is lost" : " are lost")),
+                             best - kept == 1 ? " is lost" : " are lost"),
+          had_set_back ? "; so are updates that workers with clocks of their "
+                         "own made beyond it"
+                       : ""),
       /*verdict=*/nullptr, best);
 }
 
 // Nothing is lost, but all workers count from the resume step again.
 void SetClocks(Turn& turn, Job& job) {
+  if (job.updates_set_back != kUnknownUpdates)
+    job.updates_set_back += job.updates_to_set_back;
+  job.updates_to_set_back = 0;
   job.best_step = job.resume_step;
   job.figures.set_step(std::min(job.figures.step(), job.resume_step));
   for (Member& member : job.members) {
@@ -372,6 +380,9 @@ void TryGather(Turn& turn, Job& job) {
 }
 
 void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
+  const int64_t updates = UpdatesBeyond(job, formation.resume_step);
+  if (updates != kUnknownUpdates)
+    job.updates_to_set_back = updates - job.updates_set_back;
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.placements =
       PlaceShardsOf(turn.state, job, identities, formation.shard_step);

@@ -153,6 +153,35 @@ bool IsInCheckpoint(const Job& job, int64_t step) {
          (step > 0 || job.best_step == 0);
 }
 
+int64_t UpdatesBeyond(const Job& job, int64_t step) {
+  if (job.sharding.shards == 0 || job.sharding.is_lockstep) return 0;
+  if (job.updates_set_back == kUnknownUpdates) return kUnknownUpdates;
+  int64_t updates = 0;
+  for (const Member& member : job.members) {
+    if (member.identity.role != v1::ROLE_WORKER) continue;
+    const int64_t clock =
+        std::max(member.step,
+                 member.halted.has_value() ? member.halted->applied_step : 0);
+    updates += std::max<int64_t>(0, clock - step);
+  }
+  return job.updates_set_back + std::max(job.updates_to_set_back, updates);
+}
+
+std::string UnsavedWork(const Job& job, int64_t step) {
+  const int64_t steps = step - std::min(step, job.figures.checkpoint_step());
+  const int64_t updates = UpdatesBeyond(job, step);
+  std::vector<std::string> parts;
+  if (steps > 0) parts.push_back(Counted(static_cast<size_t>(steps), "step"));
+  if (updates == kUnknownUpdates) {
+    parts.push_back("some updates of its workers");
+  } else if (updates > 0) {
+    parts.push_back(
+        absl::StrCat("up to ", Counted(static_cast<size_t>(updates), "update"),
+                     " of its workers"));
+  }
+  return absl::StrJoin(parts, " and ");
+}
+
 bool CanSave(const State& state, const Job& job) {
   if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
     return false;
@@ -234,14 +263,17 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   plan.needed = NeededLeavers(state, job, held.copies);
   plan.why = WhyRelieved(job, held);
   if (plan.needed.empty()) return plan;
-  const bool is_saved = IsInCheckpoint(job, held.step);
-  const bool must_save = !is_saved && CanSave(state, job) &&
-                         LatestSave(turn, job, plan.needed) <= turn.now;
+  const bool is_named = IsInCheckpoint(job, held.step);
+  const bool is_saved = is_named && UpdatesBeyond(job, held.step) == 0;
+  const bool can_save = !is_named && CanSave(state, job);
+  const bool must_save =
+      can_save && LatestSave(turn, job, plan.needed) <= turn.now;
   if (must_save) {
     plan.way = LeaveWay::kSave;
   } else if (!job.gives_way.has_value() && CanBeRelieved(state, job)) {
     plan.way = LeaveWay::kHandOver;
     plan.is_saved = is_saved;
+    plan.may_save_later = can_save;
     plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size());
   } else if (is_saved) {
     plan.needed.clear();
@@ -250,7 +282,7 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
                    ? std::string("no step was made, so none is lost")
                    : absl::StrCat("the checkpoint of step ", held.step,
                                   " is written, so no step is lost");
-  } else if (CanSave(state, job)) {
+  } else if (can_save) {
     plan.way = LeaveWay::kSave;
   } else {
     plan.way = LeaveWay::kWait;
@@ -360,6 +392,11 @@ std::string WhyNotSaved(const Job& job, int64_t step) {
     if (!member.checkpoint_error.empty()) {
       return absl::StrCat("its checkpoint failed ", member.checkpoint_error);
     }
+  }
+  if (IsInCheckpoint(job, step) && UpdatesBeyond(job, step) != 0) {
+    return absl::StrCat("the checkpoint of step ", step,
+                        " may lack updates that workers, each with a clock of "
+                        "its own, made beyond it");
   }
   return absl::StrCat("no checkpoint of step ", step, " was written");
 }

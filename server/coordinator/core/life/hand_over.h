@@ -45,6 +45,16 @@ namespace ringmaster::coordinator {
 // Returns true if the last checkpoint of `job` is of `step`, at which it is.
 [[nodiscard]] bool IsInCheckpoint(const Job& job, int64_t step);
 
+// Returns how many updates, at most, the shards of `job` have beyond `step`, at which
+// the slowest of its workers is, each with a clock of its own; kUnknownUpdates: a
+// restart forgot how many. A checkpoint of `step` need not have them, and is not
+// written again. 0 if steps are common to all.
+[[nodiscard]] int64_t UpdatesBeyond(const Job& job, int64_t step);
+
+// "12 steps", "12 steps and up to 3 updates of its workers": what is in no checkpoint, as far as is
+// known, if `job` has got to `step`; empty if nothing is.
+[[nodiscard]] std::string UnsavedWork(const Job& job, int64_t step);
+
 // Returns true if the members of `job` that are left can write a checkpoint of what
 // they hold, in a generation that makes no step.
 [[nodiscard]] bool CanSave(const State& state, const Job& job);
@@ -99,6 +109,8 @@ struct LeavePlan {
   std::string why = {};
   // The step is in a checkpoint, so nothing is lost with them.
   bool is_saved = false;
+  // A checkpoint of the step may be written, if the hand-over is late.
+  bool may_save_later = false;
 };
 
 [[nodiscard]] LeavePlan PlanLeave(const Turn& turn, const Job& job,

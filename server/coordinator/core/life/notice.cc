@@ -11,6 +11,17 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// Returns true if the checkpoint that `notice` tells of was copied in the present
+// generation of `job`, after clocks were set back for it, and is the newest.
+bool HasAllSetBack(const Job& job, const v1::Notice& notice) {
+  // Older workers do not say; the one of a generation that makes no step is its own,
+  // but for one that was still being written.
+  const bool is_of_generation =
+      notice.snapshot_generation() == job.generation ||
+      (notice.snapshot_generation() == 0 && job.closing == Closing::kSave);
+  return is_of_generation && notice.step() >= job.figures.checkpoint_step();
+}
+
 void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (notice.kind() == v1::NOTICE_KIND_SAMPLE) job.sample = notice.sample();
   if (!notice.checkpoint().empty()) {
@@ -19,6 +30,7 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
     job.resumption->set_job_id(notice.checkpoint_job_id());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
+    if (HasAllSetBack(job, notice)) job.updates_set_back = 0;
     job.checkpoint_duration = FromProto(notice.duration());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN ||

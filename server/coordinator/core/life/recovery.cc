@@ -273,6 +273,8 @@ void Resume(State& state, Job& job) {
   job.told_generation = job.generation;
   job.is_recovered = true;
   job.has_trained = true;
+  if (!job.sharding.is_lockstep && job.resume_step > 0)
+    job.updates_set_back = kUnknownUpdates;
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
     Worker worker = DetachedWorker(member.identity, job);

@@ -387,12 +387,6 @@ HeldState Held(const Job& job, const ResumePoint& point) {
   return held;
 }
 
-// Returns how many steps up to `step` would be gone with the members.
-size_t StepsAtRisk(const Job& job, int64_t step) {
-  return static_cast<size_t>(step -
-                             std::min(step, job.figures.checkpoint_step()));
-}
-
 // Nobody could take over from the leavers yet, and there is no checkpoint.
 void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
                       const std::set<int>& needed) {
@@ -403,7 +397,7 @@ void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
       " that takes over step ", point.resume_step, ": ",
       LeaveText(turn.state, job), ", nobody else holds it, and ",
       WhyNotSaved(job, point.resume_step), "; if none comes in time, ",
-      Counted(StepsAtRisk(job, point.resume_step), "step"), " will be lost");
+      UnsavedWork(job, point.resume_step), " will be lost");
   Wait(turn, job, why);
   AdviseToWait(turn, job, needed, why);
 }
@@ -586,11 +580,14 @@ void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
   }
 }
 
-// Returns true if the members of `job`, which gives way, were to write a checkpoint
-// and could not.
-bool IsUnsaved(const Job& job) {
-  return job.gives_way.has_value() && job.closing == Closing::kSave &&
-         job.has_closed && !IsInCheckpoint(job, job.resume_step);
+// Returns true if the members of `job`, which gives way after `step`, were to write
+// a checkpoint and could not; or if theirs may lack updates, so that they have to
+// get to another step first.
+bool IsUnsaved(const Job& job, int64_t step) {
+  if (!job.gives_way.has_value()) return false;
+  return IsInCheckpoint(job, step)
+             ? UpdatesBeyond(job, step) != 0
+             : job.closing == Closing::kSave && job.has_closed;
 }
 
 Formation NextGeneration(const Turn& turn, const Job& job,
@@ -622,16 +619,15 @@ void Reform(Turn& turn, Job& job) {
   if (WaitsForReturn(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
-  if (IsUnsaved(job)) NoteUnsaved(turn, job);
-  LetMembersGo(turn.state, job, Gifts(turn.state));
   ResumePoint point = FindResumePoint(job);
+  if (IsUnsaved(job, point.resume_step))
+    NoteUnsaved(turn, job, point.resume_step);
+  LetMembersGo(turn.state, job, Gifts(turn.state));
   // Before anything else, since what the leavers held no longer counts after
   // their release.
   const HeldState held = Held(job, point);
   const LeavePlan leave = PlanLeave(turn, job, held);
-  const bool may_save_later = leave.way == LeaveWay::kHandOver &&
-                              !leave.is_saved && CanSave(turn.state, job);
-  const MonotonicTime latest_save = may_save_later
+  const MonotonicTime latest_save = leave.may_save_later
                                         ? LatestSave(turn, job, leave.needed)
                                         : MonotonicTime::InfiniteFuture();
   if (leave.way == LeaveWay::kSave) ReleaseBlanks(turn, job, held);
@@ -693,11 +689,15 @@ void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting) {
   const ResumePoint point = IsNew(job) ? ResumePoint() : FindResumePoint(job);
   if (!SavesBeforeEnd(turn.state, job)) {
     const int64_t step = std::max(point.applied_step, point.resume_step);
-    DecideEnd(turn, job,
-              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-               absl::StrCat("cancelled: ", job.cancel_reason.value_or(""),
-                            UnsavedText(job, step))},
-              std::move(waiting));
+    const bool lacks_updates =
+        IsInCheckpoint(job, step) && UpdatesBeyond(job, step) != 0;
+    DecideEnd(
+        turn, job,
+        {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+         absl::StrCat("cancelled: ", job.cancel_reason.value_or(""),
+                      lacks_updates ? absl::StrCat("; ", WhyNotSaved(job, step))
+                                    : UnsavedText(job, step))},
+        std::move(waiting));
     return;
   }
   ++job.saves_for_cancel;
@@ -715,14 +715,14 @@ std::string LossByLeaving(const Job& job, const Member& member) {
   const bool is_saving = job.closing == Closing::kSave && !IsForming(job);
   if (!IsWaiting(job) && !is_saving) return "";
   if (!IsLastHolder(job, member)) return "";
-  const int64_t step = IsWaiting(job)
-                           ? AppliedStep(job)
-                           : std::max(job.best_step, job.resume_step);
-  const size_t lost = StepsAtRisk(job, step);
-  if (lost == 0) return "";
+  const int64_t step =
+      !IsWaiting(job)            ? std::max(job.best_step, job.resume_step)
+      : job.sharding.is_lockstep ? AppliedStep(job)
+                                 : FindResumePoint(job).resume_step;
+  const std::string lost = UnsavedWork(job, step);
+  if (lost.empty()) return "";
   return absl::StrCat(
-      Counted(lost, "step"),
-      lost == 1 ? " is lost, since " : " are lost, since ",
+      lost, lost == "1 step" ? " is lost, since " : " are lost, since ",
       is_saving && !IsWaiting(job)
           ? std::string("its checkpoint was not written in time")
           : absl::StrCat("nobody took over, and ", WhyNotSaved(job, step)));

@@ -89,15 +89,16 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
   job.best_step = record.step;
   job.saved_step = record.is_saved ? record.step : -1;
   job.has_trained = !record.is_saved;
+  job.updates_set_back = job.updates_to_set_back = 0;
   if (record.is_saved) job.figures.set_checkpoint_step(record.step);
   job.message = QueuedText(job);
 }
 
-void NoteUnsaved(Turn& turn, Job& job) {
+void NoteUnsaved(Turn& turn, Job& job, int64_t step) {
   job.suspend_retry = turn.now + kUnsavedTime;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.not_suspended", job, "",
             absl::StrCat("cannot be suspended now, and trains on, since ",
-                         WhyNotSaved(job, job.resume_step)));
+                         WhyNotSaved(job, step)));
 }
 
 }  // namespace ringmaster::coordinator

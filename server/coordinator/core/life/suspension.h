@@ -46,7 +46,7 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record);
 
 // Members of `job`, which gives way, were to write a checkpoint, and ended without
 // one: it trains on, and tries again later.
-void NoteUnsaved(Turn& turn, Job& job);
+void NoteUnsaved(Turn& turn, Job& job, int64_t step);
 
 }  // namespace ringmaster::coordinator
 

@@ -109,6 +109,8 @@ void RandomCluster::Finish(Process& process, bool is_stopped) {
     notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
     notice.set_generation(process.generation);
     notice.set_step(process.applied);
+    if (ProtocolOf(process.incarnation) > 1)
+      notice.set_snapshot_generation(process.generation);
     process.up.push_back(NoticeReceived{process.session, std::move(notice)});
   }
   SetDone(process,

@@ -489,6 +489,7 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     NoticeReceived event{session, {}};
     v1::Notice& notice = event.notice;
     notice.set_generation(gen);
+    notice.set_snapshot_generation(words.Number("snapshot", 0));
     notice.set_step(words.Number("step", 0));
     notice.set_kind(static_cast<v1::NoticeKind>(words.Number("kind", 1)));
     notice.set_message(words.Text("message", ""));

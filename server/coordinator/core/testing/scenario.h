@@ -28,6 +28,7 @@
 //   failed NAMES [exit=N] [message=T] [preparing=yes]
 //   leaving NAMES [done=yes] [step=S] [reason=T] [patience=D]
 //   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T] [duration=D]
+//          [snapshot=G]
 //                                     K: 1 sample, 2 checkpoint written,
 //                                     3 failed, 4 loaded, 5 figures failed,
 //                                     6 samples skipped
