@@ -132,7 +132,7 @@ void OnQueuesDurable(Turn& turn, const QueuesChangedRecord& record,
   }
   // Those that were about to begin may have no right to it any more.
   for (Job* const job : turn.state.ActiveJobs()) {
-    if (job->state == v1::JOB_STATE_GATHERING && IsNew(*job)) {
+    if (job->state == v1::JOB_STATE_GATHERING && job->members.empty()) {
       ReturnToQueue(turn, *job);
     }
   }

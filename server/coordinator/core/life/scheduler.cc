@@ -276,7 +276,7 @@ void Schedule(Turn& turn) {
   for (Job* const job : active) {
     if (job->state != v1::JOB_STATE_GATHERING) continue;
     // It would fill its queue without a worker.
-    if (!turn.state.queues.empty() && IsNew(*job) &&
+    if (!turn.state.queues.empty() && job->members.empty() &&
         !CanBegin(turn.state, *job)) {
       ReturnToQueue(turn, *job);
     } else {
