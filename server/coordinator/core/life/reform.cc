@@ -404,9 +404,10 @@ void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
 
 void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
   job.waits_for_journal = true;
-  job.message =
-      absl::StrCat("halted after step ", point.resume_step,
-                   "; waits for the journal: ", turn.state.journal_error);
+  job.message = absl::StrCat(
+      point.is_rollback ? HoldersText(job, point)
+                        : absl::StrCat("halted after step ", point.resume_step),
+      "; waits for the journal: ", turn.state.journal_error);
   turn.Touch(job);
 }
 
@@ -626,6 +627,12 @@ void Reform(Turn& turn, Job& job) {
   // Before anything else, since what the leavers held no longer counts after
   // their release.
   const HeldState held = Held(job, point);
+  // Those who were let go would have nothing to tell a coordinator that restarts
+  // without a record of it: it would take the job for one that has made no step.
+  if (held.is_rollback && !turn.state.journal_error.empty()) {
+    WaitForJournal(turn, job, point);
+    return;
+  }
   const LeavePlan leave = PlanLeave(turn, job, held);
   const MonotonicTime latest_save = leave.may_save_later
                                         ? LatestSave(turn, job, leave.needed)
