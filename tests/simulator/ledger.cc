@@ -378,9 +378,12 @@ void Ledger::OnUnneeded(int generation, int rank) {
   OnStateHeld(generation, rank, shape_.total_steps);
 }
 
-void Ledger::OnPulled(int generation, int step) {
-  if (At(generation).lineage == lineage_)
-    best_step_ = std::max(best_step_, step);
+void Ledger::OnPulled(int generation, int step, int64_t now) {
+  if (At(generation).lineage != lineage_ || step <= best_step_) return;
+  // The generation before has made it, though no worker came to apply it.
+  best_step_ = step;
+  attempts_ = 0;
+  last_commit_ = now;
 }
 
 void Ledger::OnFrameTaken(int slot, int frame_generation, int own_generation) {

@@ -92,7 +92,7 @@ class Ledger {
   void OnUnneeded(int generation, int rank);
   // A worker goes on after `step`, which parameter servers have made; no worker
   // may have heard of it.
-  void OnPulled(int generation, int step);
+  void OnPulled(int generation, int step, int64_t now);
   // A checkpoint of that step is complete.
   void OnSaved(int step) { saved_step_ = step; }
   [[nodiscard]] bool IsSaved() const { return saved_step_ == best_step_; }

@@ -123,7 +123,7 @@ void SimTrainer::Pull() {
 void SimTrainer::TakePulled(const Frame& frame) {
   if (stage_ != Stage::kPulling) return;
   position_.hash = frame.value;
-  context_.ledger.OnPulled(generation(), frame.step);
+  context_.ledger.OnPulled(generation(), frame.step, context_.now);
   context_.ledger.OnStateHeld(generation(), rank(), frame.step);
   post_(agent::TrainerAdvanced{generation()});
   BeginStep();
