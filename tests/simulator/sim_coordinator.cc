@@ -523,8 +523,8 @@ void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
                                     host, " is not left out"));
 }
 
-// Whoever has left a generation, and is lost again as a newcomer to one that never
-// became durable, has left it all the same.
+// Whoever has left a generation, and is lost again as a newcomer to one that
+// never became durable, has left it all the same.
 void SimCoordinator::NoteLost(int slot, uint64_t incarnation, bool has_left) {
   const int64_t generation = context_.ledger.newest_durable();
   const Lost& before = lost_[slot];

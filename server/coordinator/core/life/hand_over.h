@@ -45,14 +45,15 @@ namespace ringmaster::coordinator {
 // Returns true if the last checkpoint of `job` is of `step`, at which it is.
 [[nodiscard]] bool IsInCheckpoint(const Job& job, int64_t step);
 
-// Returns how many updates, at most, the shards of `job` have beyond `step`, at which
-// the slowest of its workers is, each with a clock of its own; kUnknownUpdates: a
-// restart forgot how many. A checkpoint of `step` need not have them, and is not
-// written again. 0 if steps are common to all.
+// Returns how many updates, at most, the shards of `job` have beyond `step`, at
+// which the slowest of its workers is, each with a clock of its own;
+// kUnknownUpdates: a restart forgot how many. A checkpoint of `step` need not
+// have them, and is not written again. 0 if steps are common to all.
 [[nodiscard]] int64_t UpdatesBeyond(const Job& job, int64_t step);
 
-// "12 steps", "12 steps and up to 3 updates of its workers": what is in no checkpoint, as far as is
-// known, if `job` has got to `step`; empty if nothing is.
+// "12 steps", "12 steps and up to 3 updates of its workers": what is in no
+// checkpoint, as far as is known, if `job` has got to `step`; empty if nothing
+// is.
 [[nodiscard]] std::string UnsavedWork(const Job& job, int64_t step);
 
 // Returns true if the members of `job` that are left can write a checkpoint of what

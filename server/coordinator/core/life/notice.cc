@@ -11,11 +11,12 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Returns true if the checkpoint that `notice` tells of was copied in the present
-// generation of `job`, after clocks were set back for it, and is the newest.
+// Returns true if the checkpoint that `notice` tells of was copied in the
+// present generation of `job`, after clocks were set back for it, and is the
+// newest.
 bool HasAllSetBack(const Job& job, const v1::Notice& notice) {
-  // Older workers do not say; the one of a generation that makes no step is its own,
-  // but for one that was still being written.
+  // Older workers do not say; the one of a generation that makes no step is its
+  // own, but for one that was still being written.
   const bool is_of_generation =
       notice.snapshot_generation() == job.generation ||
       (notice.snapshot_generation() == 0 && job.closing == Closing::kSave);

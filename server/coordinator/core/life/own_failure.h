@@ -34,8 +34,8 @@ inline constexpr int kMostEarlyLosses = 5;
 [[nodiscard]] ExitCode ExitCodeOf(const FailedReceived& failed);
 
 // `member` of `job` has failed by its own fault. Evicts it, or fails the job, as in
-// any case if `is_of_job`. `was_preparing`: it says that it had not prepared the
-// generation yet. Invalidates `member`.
+// any case if `is_of_job`. `was_preparing`: it says that it had not prepared
+// the generation yet. Invalidates `member`.
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
                   ExitCode exit_code, bool is_of_job = false,
                   bool was_preparing = false);

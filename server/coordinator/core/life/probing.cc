@@ -24,8 +24,8 @@ SessionId ProberAt(const State& state, const Job& job, int rank) {
   return can_be_asked ? worker->session : 0;
 }
 
-// Returns true if it lives: it has answered, or was heard when it should have. A
-// newcomer with the name of a member that is lost is not that member.
+// Returns true if it lives: it has answered, or was heard when it should have.
+// A newcomer with the name of a member that is lost is not that member.
 bool IsHeard(const State& state, const Job& job, int rank) {
   const Member& member = MemberAt(job, rank);
   const Worker* const worker = state.FindWorker(member.identity.worker);

@@ -581,9 +581,9 @@ void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
   }
 }
 
-// Returns true if the members of `job`, which gives way after `step`, were to write
-// a checkpoint and could not; or if theirs may lack updates, so that they have to
-// get to another step first.
+// Returns true if the members of `job`, which gives way after `step`, were to
+// write a checkpoint and could not; or if theirs may lack updates, so that they
+// have to get to another step first.
 bool IsUnsaved(const Job& job, int64_t step) {
   if (!job.gives_way.has_value()) return false;
   return IsInCheckpoint(job, step)
@@ -627,8 +627,9 @@ void Reform(Turn& turn, Job& job) {
   // Before anything else, since what the leavers held no longer counts after
   // their release.
   const HeldState held = Held(job, point);
-  // Those who were let go would have nothing to tell a coordinator that restarts
-  // without a record of it: it would take the job for one that has made no step.
+  // Those who were let go would have nothing to tell a coordinator that
+  // restarts without a record of it: it would take the job for one that has
+  // made no step.
   if (held.is_rollback && !turn.state.journal_error.empty()) {
     WaitForJournal(turn, job, point);
     return;

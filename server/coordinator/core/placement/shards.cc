@@ -73,15 +73,29 @@ std::vector<std::set<int>> CopyHolders(const Job& job, int64_t resume_step) {
 }
 
 bool NeedsGivenCopies(const Job& job, int64_t resume_step) {
-  std::set<int> updated;
+  std::set<int> known;
   for (const Member& member : job.members) {
     if (member.is_lost || !member.halted.has_value()) continue;
     for (const HeldShard& held : member.halted->shards) {
       if (CanResume(job, held.complete_step, resume_step))
-        updated.insert(held.shard);
+        known.insert(held.shard);
     }
   }
-  return static_cast<int>(updated.size()) < job.sharding.shards;
+  for (int shard = 0; job.placements != nullptr && shard < job.sharding.shards;
+       ++shard) {
+    const ShardPlacement& placement =
+        (*job.placements)[static_cast<size_t>(shard)];
+    for (const int rank : {placement.primary_rank, placement.backup_rank}) {
+      if (rank < 0 || rank >= static_cast<int>(job.members.size())) continue;
+      const Member& holder = job.members[static_cast<size_t>(rank)];
+      // Without a copy of its own it has answered nobody.
+      if (!holder.is_lost && holder.halted.has_value() &&
+          !holder.halted->is_blank) {
+        known.insert(shard);
+      }
+    }
+  }
+  return static_cast<int>(known.size()) < job.sharding.shards;
 }
 
 std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(

@@ -40,8 +40,8 @@ namespace ringmaster::coordinator {
                                                      int64_t resume_step);
 
 // Returns true if some shard can resume from there only with a copy that took
-// no part in the generation (HaltedAnswer::given_shards): it does not tell how
-// far that has got.
+// no part in the generation (HaltedAnswer::given_shards), and none of those
+// that were to hold it there can tell how far that has got.
 [[nodiscard]] bool NeedsGivenCopies(const Job& job, int64_t resume_step);
 
 // Returns the holders of the shards of `job` in the next generation, whose

@@ -360,10 +360,10 @@ struct Job : JobTerms {
   // The step whose checkpoint let the last holders go; -1: none. If the job goes
   // back to it, nothing is lost.
   int64_t saved_step = -1;
-  // Where each worker has its own clock: the updates that its shards have although
-  // the clocks of those who made them were set back, and that may be in no
-  // checkpoint; kUnknownUpdates: a restart forgot how many. And those of the
-  // members whose clocks the next generation sets back.
+  // Where each worker has its own clock: the updates that its shards have
+  // although the clocks of those who made them were set back, and that may be
+  // in no checkpoint; kUnknownUpdates: a restart forgot how many. And those of
+  // the members whose clocks the next generation sets back.
   int64_t updates_set_back = 0;
   int64_t updates_to_set_back = 0;
   // The step from which it was said to go on since; -1: that is so, or none was.

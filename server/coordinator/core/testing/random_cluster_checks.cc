@@ -28,8 +28,8 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     durable_generations_.insert(formed->generation);
     if (formed->is_rollback) {
       Count("rollback");
-      rollbacks_[formed->job_id] = formed->generation;
       CheckRollback(*formed);
+      rollbacks_[formed->job_id] = formed->generation;
       applied_[formed->job_id] = 0;
       if (formed->resume_step != 0) Violate("a rollback to a step");
     }
@@ -302,11 +302,13 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   for (const Member& known : job.members) {
     const MemberIdentity& member = known.identity;
     const auto it = processes_.find(member.worker);
-    // A member that was lost in between and has come back has no part in the
-    // earlier job, and has been told that.
+    // What is from before an earlier rollback, which was overtaken, counts no
+    // more. A member that was lost in between and has come back has no part in
+    // the earlier job, and has been told that.
     if (known.since == formed.generation || it == processes_.end() ||
         it->second.job_id != formed.job_id ||
         it->second.incarnation != member.incarnation ||
+        it->second.generation < rollbacks_[formed.job_id] ||
         it->second.mode != Mode::kHalted || IsBeingReleased(it->second)) {
       continue;
     }
@@ -400,9 +402,13 @@ void RandomCluster::CheckStepsLost(const v1::Event& event) {
     const bool holds_more = std::ranges::any_of(
         process.shards,
         [&](const auto& held) { return held.second > event.step(); });
-    if (!holds_more || process.job_id != job.id ||
+    const auto lost_at = lost_at_.find(name);
+    const Worker* const worker = core_.state().FindWorker(name);
+    const bool is_member = worker != nullptr && worker->job_id == job.id;
+    if (!holds_more || !job.sharding.is_lockstep || is_member ||
+        lost_at == lost_at_.end() || process.job_id != job.id ||
         process.generation < job.told_generation ||
-        now_ >= lost_at_[name] + config_.state_wait) {
+        now_ >= lost_at->second + config_.state_wait) {
       continue;
     }
     Violate(absl::StrCat("job ", job.id, " goes on after step ", event.step(),
