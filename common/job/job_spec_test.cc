@@ -301,6 +301,29 @@ TEST(JobSpecTest, FillsInALlama) {
   EXPECT_FALSE(llama.tied());
 }
 
+TEST(JobSpecTest, APresetSetsOnlyWhatIsNotSet) {
+  v1::LlamaSpec given;
+  given.set_preset("smollm-135m");
+  given.set_tied(false);
+  given.set_hidden(1000);
+  const v1::LlamaSpec llama = FilledLlama(given);
+  EXPECT_FALSE(llama.tied());
+  EXPECT_EQ(llama.hidden(), 1000);
+}
+
+TEST(JobSpecTest, ABadFieldOfALlamaIsOneError) {
+  v1::JobSpec spec = SmallSpec();
+  v1::LlamaSpec& llama =
+      *spec.mutable_train()->mutable_model()->mutable_llama();
+  llama.set_heads(300);
+  EXPECT_EQ(ValidateAndDefault(spec).status().message(),
+            "train.model.llama.heads must be at most 256, got 300");
+  llama.Clear();
+  llama.set_width(30000);
+  EXPECT_EQ(ValidateAndDefault(spec).status().message(),
+            "train.model.llama.width must be at most 16384, got 30000");
+}
+
 TEST(JobSpecTest, FillsInThePresetOfALlama) {
   v1::LlamaSpec given;
   given.set_preset("smollm-135m");

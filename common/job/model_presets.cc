@@ -73,12 +73,10 @@ const std::vector<Preset>& PresetsOf(const std::string& message) {
   return message == "LlamaSpec" ? llama : none;
 }
 
-// The message of the model that is set; null if none is.
-Message* KindOf(v1::ModelSpec& model) {
-  const Reflection& reflection = *model.GetReflection();
-  const FieldDescriptor* const field = reflection.GetOneofFieldDescriptor(
+// The field of the model that is set; null if none is.
+const FieldDescriptor* KindOf(const v1::ModelSpec& model) {
+  return model.GetReflection()->GetOneofFieldDescriptor(
       model, model.GetDescriptor()->FindOneofByName("model"));
-  return field == nullptr ? nullptr : reflection.MutableMessage(&model, field);
 }
 
 // Null if the model has no presets.
@@ -99,7 +97,8 @@ void SetIfUnset(const FieldDescriptor* field, double value, Message& kind) {
         reflection.SetDouble(&kind, field, value);
       return;
     case FieldDescriptor::CPPTYPE_BOOL:
-      if (value != 0) reflection.SetBool(&kind, field, true);
+      if (!reflection.HasField(kind, field))
+        reflection.SetBool(&kind, field, value != 0);
       return;
     default:
       return;
@@ -109,33 +108,37 @@ void SetIfUnset(const FieldDescriptor* field, double value, Message& kind) {
 }  // namespace
 
 void FillPreset(v1::ModelSpec& model, SpecErrors& errors) {
-  Message* const kind = KindOf(model);
-  if (kind == nullptr || PresetField(*kind) == nullptr) return;
-  const std::string chosen =
-      kind->GetReflection()->GetString(*kind, PresetField(*kind));
+  const FieldDescriptor* const field = KindOf(model);
+  if (field == nullptr) return;
+  Message& kind = *model.GetReflection()->MutableMessage(&model, field);
+  const FieldDescriptor* const name = PresetField(kind);
+  if (name == nullptr) return;
+  const std::string chosen = kind.GetReflection()->GetString(kind, name);
   if (chosen.empty()) return;
   std::string known;
-  for (const Preset& preset : PresetsOf(kind->GetDescriptor()->name())) {
+  for (const Preset& preset : PresetsOf(kind.GetDescriptor()->name())) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", preset.name);
     if (chosen != preset.name) continue;
-    for (const auto& [name, value] : preset.values)
-      SetIfUnset(kind->GetDescriptor()->FindFieldByName(name), value, *kind);
+    for (const auto& [setting, value] : preset.values)
+      SetIfUnset(kind.GetDescriptor()->FindFieldByName(setting), value, kind);
     return;
   }
-  errors.Add(absl::StrCat("train.model.", model.has_gpt() ? "gpt" : "llama",
+  errors.Add(absl::StrCat("train.model.", field->name(),
                           ".preset must be one of ", known,
                           ", or be left out, got ", Quoted(chosen)));
 }
 
 bool HasAllSizes(const v1::ModelSpec& model) {
-  v1::ModelSpec copy = model;
-  const Message* const kind = KindOf(copy);
-  if (kind == nullptr || PresetField(*kind) == nullptr) return true;
-  for (const char* size :
-       {"vocabulary", "window", "layers", "heads", "width"}) {
-    const FieldDescriptor* const field =
-        kind->GetDescriptor()->FindFieldByName(size);
-    if (kind->GetReflection()->GetInt32(*kind, field) == 0) return false;
+  const FieldDescriptor* const field = KindOf(model);
+  if (field == nullptr) return true;
+  const Message& kind = model.GetReflection()->GetMessage(model, field);
+  if (PresetField(kind) == nullptr) return true;
+  for (const char* size : {"vocabulary", "window", "layers", "heads", "width",
+                           "kv_heads", "hidden"}) {
+    const FieldDescriptor* const number =
+        kind.GetDescriptor()->FindFieldByName(size);
+    if (number != nullptr && kind.GetReflection()->GetInt32(kind, number) == 0)
+      return false;
   }
   return true;
 }

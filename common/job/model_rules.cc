@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -106,7 +107,8 @@ void CheckCnn(const v1::CnnSpec& cnn, SpecErrors& errors) {
 }  // namespace
 
 void FillModel(v1::ModelSpec& model) {
-  // A bad window or width is an error of its own.
+  // From good values alone: a bad one is an error of its own, and of its own
+  // only.
   if (model.has_gpt()) {
     v1::GptSpec& gpt = *model.mutable_gpt();
     if (gpt.sample_tokens() == 0 && gpt.window() > 0)
@@ -116,10 +118,12 @@ void FillModel(v1::ModelSpec& model) {
     v1::LlamaSpec& llama = *model.mutable_llama();
     if (llama.sample_tokens() == 0 && llama.window() > 0)
       llama.set_sample_tokens(llama.window());
-    if (llama.kv_heads() == 0 && llama.heads() > 0)
-      llama.set_kv_heads(llama.heads());
-    if (llama.hidden() == 0 && llama.width() > 0 && llama.width() <= 1 << 20)
-      llama.set_hidden((llama.width() * 8 / 3 + 7) / 8 * 8);
+    if (llama.kv_heads() == 0)
+      llama.set_kv_heads(std::clamp(llama.heads(), 1, 256));
+    if (llama.hidden() == 0) {
+      const int width = std::clamp(llama.width(), 1, 16384);
+      llama.set_hidden((width * 8 / 3 + 7) / 8 * 8);
+    }
   }
 }
 

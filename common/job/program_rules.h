@@ -12,7 +12,7 @@ namespace ringmaster {
 // preset's. To be called before FillDefaults. An unknown preset is an error.
 void FillPreset(v1::ModelSpec& model, SpecErrors& errors);
 
-// Returns true if a preset has nothing left to set in the model.
+// Returns true if all sizes that a preset would set are set.
 [[nodiscard]] bool HasAllSizes(const v1::ModelSpec& model);
 
 // Sets the fields of the model whose defaults other fields decide.

@@ -30,6 +30,10 @@
 //                    tell `observer` as ForwardBackward does
 //   Evaluate(batch, sums)
 //                    queue an evaluation: add to the rest of *sums
+//   FillConstants()  queue, once, what fills buffers that no pass changes; may
+//                    be left out
+//   a constructor (parts, settings), and a static ReadSettings(config), which
+//   gives the settings or says what is wrong with them
 //
 // Operators have the same name and the same parameters on each; argument-
 // dependent lookup finds that of compute(). `sums` lies where operators write.

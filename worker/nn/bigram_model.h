@@ -34,8 +34,6 @@ struct BigramSettings {
 template <typename Backend>
 class Bigram final : public Backend {
  public:
-  using Settings = BigramSettings;
-
   Bigram(const typename Backend::Parts& parts, const BigramSettings& settings)
       : Backend(parts),
         width_(settings.embedding_dim),

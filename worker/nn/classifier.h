@@ -9,7 +9,8 @@
 // normalizer calculation for softmax", 2018), once for its gradients.
 //
 // Shapes: x, dx [rows,dim]; weight, dweight [classes,dim]; bias, dbias
-// [classes], or null for none; targets [rows] in [0, classes). Outputs must not overlap inputs. T is float or double.
+// [classes], or null for none; targets [rows] in [0, classes). Outputs must not
+// overlap inputs. T is float or double.
 // The loss is the sum over rows of -ln(softmax(logits)[target]), in nats, each
 // from float or double logits, added in double in the order of rows. A logit
 // that is NaN or +infinity makes it not finite.

@@ -39,8 +39,6 @@ namespace ringmaster {
 template <typename Backend>
 class Cnn final : public Backend {
  public:
-  using Settings = CnnSettings;
-
   Cnn(const typename Backend::Parts& parts, const CnnSettings& settings)
       : Backend(parts),
         input_(CnnInput(settings)),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/status/check.h"
+#include "common/status/status_macros.h"
 #include "worker/data/batch.h"
 
 namespace ringmaster {
@@ -20,14 +21,16 @@ HostBatch Place(const Batch& batch) {
 
 template <typename T>
 absl::Status CpuModel<T>::PlanBuffers() {
-  return buffers_.Plan(allocator_,
-                       [this](BufferCutter& cutter) { Cut(cutter); });
+  RETURN_IF_ERROR(
+      buffers_.Plan(allocator_, [this](BufferCutter& cutter) { Cut(cutter); }));
+  FillConstants();
+  return absl::OkStatus();
 }
 
 template <typename T>
 absl::Status CpuModel<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
                                absl::Span<T> gradients) {
-  is_context_kept_ = false;
+  ForgetContext();
   return bound_.Bind(this->specs(), plan, parameters, gradients, kind());
 }
 
@@ -35,7 +38,7 @@ template <typename T>
 double CpuModel<T>::ForwardBackward(const Batch& batch,
                                     const TrainOptions& options,
                                     GradientObserver& observer) {
-  is_context_kept_ = false;
+  ForgetContext();
   bound_.CheckBatch(batch, this->input(), max_batch_);
   HostBatch placed = Place(batch);
   placed.scale = options.scale;
@@ -47,7 +50,7 @@ double CpuModel<T>::ForwardBackward(const Batch& batch,
 
 template <typename T>
 Prediction CpuModel<T>::Predict(const Batch& batch) {
-  is_context_kept_ = false;
+  ForgetContext();
   bound_.CheckBatch(batch, this->input(), max_batch_);
   PassSums sums;
   Evaluate(Place(batch), &sums);

@@ -63,6 +63,7 @@ class CpuModel : public Model<T> {
   double ForwardBackward(const Batch& batch, const TrainOptions& options,
                          GradientObserver& observer) final;
   Prediction Predict(const Batch& batch) final;
+  void ForgetContext() final { is_context_kept_ = false; }
 
  protected:
   explicit CpuModel(const CpuModelParts& parts)
@@ -73,6 +74,7 @@ class CpuModel : public Model<T> {
   virtual void Train(const HostBatch& batch, const PassOptions& options,
                      GradientObserver& observer, PassSums* sums) = 0;
   virtual void Evaluate(const HostBatch& batch, PassSums* sums) = 0;
+  virtual void FillConstants() {}
 
   // By tensor index. Require Bind.
   const T* parameter(int index) const { return bound_.parameter(index); }

@@ -1,8 +1,9 @@
 // Gemm is matrix multiplication, on the threads of a pool.
 //
 // Matrices are row-major and dense. Products of floats run on kernels of our
-// own where the processor has AVX-512 (gemm_avx512.h); everything else is
-// OpenBLAS, on one thread for each block of the result.
+// own where the processor has AVX-512 or AVX2 (gemm_packed.h), unless the result
+// is one row; everything else is OpenBLAS, on one thread for each block of the
+// result.
 //
 // With Precision::kBFloat16 (T = float) both factors are rounded to bfloat16,
 // to nearest and ties to even, on their way into the product; sums and the
@@ -16,9 +17,9 @@
 //
 // Guarantees: the same result, to the bit, for every size of the pool. After a
 // first call of a shape, nothing is allocated: the calling thread keeps scratch
-// for the largest product so far. With AVX-512 that is a few MiB, for wide
-// operands 3 KiB for each row or column of the narrower side; without, and with
-// kBFloat16, it is both rounded factors.
+// for the largest product so far. With kernels of our own that is a few MiB, for
+// wide operands 3 KiB for each row or column of the narrower side; without, and
+// with kBFloat16, it is both rounded factors.
 // Thread-safety: as Compute.
 #ifndef RINGMASTER_WORKER_NN_GEMM_H_
 #define RINGMASTER_WORKER_NN_GEMM_H_

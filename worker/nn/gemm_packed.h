@@ -3,8 +3,8 @@
 // Built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix
 // Multiplication", TOMS 2008): operands are copied into panels that the inner
 // loop reads in order, and a tile of sums (8 x 48, or 6 x 16 with AVX2) stays in
-// registers. The copy is also where operands are rounded to bfloat16, which therefore costs no pass
-// over memory of its own.
+// registers. The copy is also where operands are rounded to bfloat16, which
+// therefore costs no pass over memory of its own.
 //
 // Guarantees: the same result, to the bit, for every size of the pool. After a
 // first call of a shape, nothing is allocated.

@@ -12,8 +12,6 @@ namespace ringmaster {
 namespace {
 
 constexpr double kInitialDeviation = 0.02;
-// GPT-2's own vocabulary, whose last token ends a text.
-constexpr int64_t kGpt2Vocabulary = 50257;
 
 // Appends tensors in the order in which backward finishes them.
 class SpecWriter {
@@ -125,7 +123,8 @@ double GptFlopsPerSample(const GptSettings& settings) {
 
 std::string GptHuggingFaceConfig(const GptSettings& settings) {
   nlohmann::ordered_json end_of_text = nullptr;
-  if (settings.vocabulary == kGpt2Vocabulary) end_of_text = kGpt2Vocabulary - 1;
+  if (const int64_t token = EndOfTextOf(settings.vocabulary); token >= 0)
+    end_of_text = token;
   const nlohmann::ordered_json config = {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},

@@ -47,8 +47,6 @@ namespace ringmaster {
 template <typename Backend>
 class Gpt final : public Backend {
  public:
-  using Settings = GptSettings;
-
   Gpt(const typename Backend::Parts& parts, const GptSettings& settings)
       : Backend(parts),
         settings_(settings),

@@ -21,10 +21,10 @@ struct Number {
   bool is_optional = false;
 };
 
-// A key that may be left out, or has this value.
+// A key that may be left out, or has one of these values, which mean the same.
 struct Fixed {
   const char* key;
-  json value;
+  std::vector<json> values;
 };
 
 struct ModelType {
@@ -43,7 +43,11 @@ const std::vector<ModelType>& ModelTypes() {
         {"layers", "n_layer"},
         {"heads", "n_head"},
         {"width", "n_embd"}},
-       {{"activation_function", "gelu_new"}, {"layer_norm_epsilon", 1e-5}}},
+       {{"activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
+        {"layer_norm_epsilon", {1e-5}},
+        {"scale_attn_weights", {true}},
+        {"scale_attn_by_inverse_layer_idx", {false}},
+        {"add_cross_attention", {false}}}},
       {"llama",
        "llama",
        {{"vocabulary", "vocab_size"},
@@ -56,10 +60,13 @@ const std::vector<ModelType>& ModelTypes() {
         {"rope_theta", "rope_theta", true},
         {"norm_epsilon", "rms_norm_eps"},
         {"tied", "tie_word_embeddings", true}},
-       {{"hidden_act", "silu"},
-        {"rope_scaling", nullptr},
-        {"attention_bias", false},
-        {"mlp_bias", false}}}};
+       {{"hidden_act", {"silu", "swish"}},
+        {"rope_scaling", {nullptr, {{"rope_type", "default"}}}},
+        // Of rope_parameters, the place of both since transformers 5.
+        {"rope_type", {"default"}},
+        {"partial_rotary_factor", {1}},
+        {"attention_bias", {false}},
+        {"mlp_bias", {false}}}}};
   return types;
 }
 
@@ -80,26 +87,36 @@ absl::StatusOr<const ModelType*> TypeOf(const json& config) {
 }  // namespace
 
 absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& text) {
-  const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const absl::StatusOr<const ModelType*> type = TypeOf(config);
   if (!type.ok()) return type.status();
+  if (const auto rope = config.find("rope_parameters");
+      rope != config.end() && rope->is_object()) {
+    const json parameters = *rope;
+    config.update(parameters);
+  }
   ModelConfig model = {.kind = (*type)->kind};
   for (const Number& number : (*type)->numbers) {
-    const auto it = config.find(number.key);
-    if (it == config.end() && number.is_optional) continue;
-    if (it != config.end() && it->is_number()) {
-      model.settings[number.setting] = {it->get<double>()};
-    } else if (it != config.end() && it->is_boolean()) {
-      model.settings[number.setting] = {it->get<bool>() ? 1.0 : 0.0};
+    const json value = config.value(number.key, json());
+    if (value.is_null() && number.is_optional) continue;
+    if (value.is_number()) {
+      model.settings[number.setting] = {value.get<double>()};
+    } else if (value.is_boolean()) {
+      model.settings[number.setting] = {value.get<bool>() ? 1.0 : 0.0};
     } else {
       return Error(absl::StrCat(number.key, " must be there, and a number"));
     }
   }
   for (const Fixed& fixed : (*type)->fixed) {
     const auto it = config.find(fixed.key);
-    if (it == config.end() || *it == fixed.value) continue;
+    if (it == config.end() ||
+        std::find(fixed.values.begin(), fixed.values.end(), *it) !=
+            fixed.values.end()) {
+      continue;
+    }
     return Error(absl::StrCat(fixed.key, " is ", it->dump(), ", but the model ",
-                              model.kind, " has ", fixed.value.dump()));
+                              model.kind, " has ",
+                              fixed.values.front().dump()));
   }
   return model;
 }

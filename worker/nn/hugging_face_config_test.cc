@@ -55,6 +55,22 @@ TEST(HuggingFaceConfigTest, LeavesOutTheKeysThatOlderVersionsDoNotHave) {
   EXPECT_FALSE(read->settings.contains("rope_theta"));
 }
 
+TEST(HuggingFaceConfigTest, UnderstandsWhatNewerVersionsWrite) {
+  json config = ConfigOf(kLlama);
+  config.erase("rope_theta");
+  config.erase("rope_scaling");
+  config["rope_parameters"] = {{"rope_theta", 500000},
+                               {"rope_type", "default"}};
+  config["num_key_value_heads"] = nullptr;
+  const auto read = ReadHuggingFaceConfig(config.dump());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->settings.at("rope_theta").front(), 500000);
+  EXPECT_FALSE(read->settings.contains("kv_heads"));
+  config["rope_parameters"]["rope_type"] = "llama3";
+  EXPECT_EQ(ReadHuggingFaceConfig(config.dump()).status().message(),
+            "rope_type is \"llama3\", but the model llama has \"default\"");
+}
+
 TEST(HuggingFaceConfigTest, RefusesAnotherModelAndSaysWhy) {
   const auto error = [](const json& config) {
     return std::string(ReadHuggingFaceConfig(config.dump()).status().message());

@@ -24,11 +24,11 @@ struct RowShape {
   int64_t dim;
 };
 
-// Without `mean` and `beta` (both null), rows are scaled but not centred: RMSNorm
-// (Zhang & Sennrich, "Root Mean Square Layer Normalization", 2019).
-// sum =, y =, mean =, rstd =. With no delta (null) the sum is x itself, and
-// `sum` is not used. If the dropout has a rate, the rows of a sample are
-// elems_per_sample elements, a multiple of dim.
+// sum =, y =, mean =, rstd =. If `mean` and `beta` are null, rows are scaled but
+// not centred: RMSNorm (Zhang & Sennrich, "Root Mean Square Layer
+// Normalization", 2019). With no delta (null) the sum is x itself, and `sum` is
+// not used. If the dropout has a rate, the rows of a sample are elems_per_sample
+// elements, a multiple of dim.
 template <typename T>
 void ResidualLayerNormForward(const Compute& compute, RowShape shape,
                               const T* x, const T* delta,
@@ -40,10 +40,10 @@ void ResidualLayerNormForward(const Compute& compute, RowShape shape,
 int64_t LayerNormScratchElems(const Compute& compute, RowShape shape);
 
 // dsum +=, dgamma and dbeta = or +=; of RMSNorm, `mean` and `dbeta` are null.
-// `sum`, `mean` and `rstd` are forward's;
-// the gradient of x is dsum, and that of delta is dsum with forward's dropout.
-// Unless it is null, dsum_total [dim] = or += the sum of dsum's rows: where
-// there is no dropout, the gradient of the bias of what was added.
+// `sum`, `mean` and `rstd` are forward's; the gradient of x is dsum, and that of
+// delta is dsum with forward's dropout. Unless it is null, dsum_total [dim] = or
+// += the sum of dsum's rows: where there is no dropout, the gradient of the bias
+// of what was added.
 template <typename T>
 void LayerNormBackward(const Compute& compute, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma, const T* mean,

@@ -140,6 +140,10 @@ double LlamaFlopsPerSample(const LlamaSettings& settings) {
 }
 
 std::string LlamaHuggingFaceConfig(const LlamaSettings& settings) {
+  // Left out, they would be LlamaConfig's 1 and 2.
+  nlohmann::ordered_json end_of_text = nullptr;
+  if (const int64_t token = EndOfTextOf(settings.vocabulary); token >= 0)
+    end_of_text = token;
   const nlohmann::ordered_json config = {
       {"architectures", {"LlamaForCausalLM"}},
       {"model_type", "llama"},
@@ -158,6 +162,8 @@ std::string LlamaHuggingFaceConfig(const LlamaSettings& settings) {
       {"mlp_bias", false},
       {"initializer_range", kInitialDeviation},
       {"tie_word_embeddings", settings.is_tied},
+      {"bos_token_id", end_of_text},
+      {"eos_token_id", end_of_text},
       {"torch_dtype", "float32"},
   };
   return config.dump(2) + "\n";

@@ -10,9 +10,9 @@
 // reads them. There is no dropout, and no bias.
 // Settings: vocabulary (256), window (256), layers (4), heads (4), kv_heads
 // (heads), a divisor of heads, width (128), an even multiple of heads, hidden
-// (8/3 of the width), rope_theta (10000), norm_epsilon (1e-5), tied (0): 1 if the head is the
-// token embedding, sample_tokens (window): a sample may be shorter than what the
-// model can see.
+// (8/3 of the width, rounded up to a multiple of 8), rope_theta (10000),
+// norm_epsilon (1e-5), tied (0): 1 if the head is the token embedding,
+// sample_tokens (window): a sample may be shorter than what the model can see.
 // flops_per_sample: as gpt's (gpt_model.h).
 #ifndef RINGMASTER_WORKER_NN_LLAMA_MODEL_H_
 #define RINGMASTER_WORKER_NN_LLAMA_MODEL_H_
@@ -46,8 +46,6 @@ namespace ringmaster {
 template <typename Backend>
 class Llama final : public Backend {
  public:
-  using Settings = LlamaSettings;
-
   Llama(const typename Backend::Parts& parts, const LlamaSettings& settings)
       : Backend(parts),
         settings_(settings),
@@ -73,6 +71,10 @@ class Llama final : public Backend {
   using PlacedBatch = typename Backend::PlacedBatch;
 
   void Cut(BufferCutter& cutter) override;
+  void FillConstants() override {
+    RotaryTable(compute(), settings_.window, settings_.head_dim(),
+                settings_.rope_theta, rotary_table_);
+  }
   const char* kind() const override { return "llama"; }
   void Train(const PlacedBatch& batch, const PassOptions& options,
              GradientObserver& observer, PassSums* sums) override;
@@ -159,7 +161,7 @@ class Llama final : public Backend {
 
   std::vector<BlockBuffers> blocks_;  // in order of execution
   NormBuffers final_norm_;
-  // [window, head_dim]: of the positions' angles, made by each pass.
+  // [window, head_dim]: of the positions' angles.
   Sum* rotary_table_ = nullptr;
   // Queries, keys and values before they are turned; while going back, their
   // gradients.
@@ -268,11 +270,6 @@ void Llama<Backend>::Normalize(const Pass& pass, int gamma,
 
 template <typename Backend>
 void Llama<Backend>::Forward(const Pass& pass) {
-  if (pass.known == 0) {
-    // A longer text may follow.
-    RotaryTable(compute(), settings_.window, settings_.head_dim(),
-                settings_.rope_theta, rotary_table_);
-  }
   T* const embedded = From(pass, blocks_[0]).attention_norm.sum;
   EmbeddingForward<T>(compute(), pass.shape.Tokens(),
                       pass.batch.inputs + pass.known,

@@ -130,6 +130,8 @@ TEST(LlamaTest, DescribesItselfAsHuggingFaceDoes) {
   EXPECT_EQ(config["rms_norm_eps"], 1e-5);
   EXPECT_EQ(config["rope_theta"], 10000);
   EXPECT_EQ(config["tie_word_embeddings"], true);
+  EXPECT_TRUE(config.at("eos_token_id").is_null());
+  EXPECT_TRUE(config.at("bos_token_id").is_null());
 }
 
 TEST(LlamaTest, RefusesBadSettingsAndSaysWhy) {

@@ -30,8 +30,6 @@ namespace ringmaster {
 template <typename Backend>
 class Mlp final : public Backend {
  public:
-  using Settings = MlpSettings;
-
   Mlp(const typename Backend::Parts& parts, const MlpSettings& settings)
       : Backend(parts),
         settings_(settings),

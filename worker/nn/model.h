@@ -4,7 +4,8 @@
 // Guarantees: all buffers are planned at creation for a largest batch, and once
 // each thread has met a shape and made its scratch for it, nothing is
 // allocated. Results depend on parameters, batch and options alone, not on the
-// number of threads. Any batch of 0 to max_batch samples is fine; an empty one
+// number of threads; those of NextTokenLogits, to rounding, also on whether a
+// context was known in part. Any batch of 0 to max_batch samples is fine; an empty one
 // has loss 0 and zero gradients.
 // Thread-safety: thread-compatible; one call at a time.
 // Ownership: the spans given to Bind, and what Compute refers to, must outlive
@@ -144,14 +145,16 @@ class Model {
   // The logits [vocabulary] of the token that follows `context`, which is cut
   // to the last tokens that the model can see. Valid until the next call. A
   // context that begins with that of the call before, and fits into what the
-  // model can see, may cost its new tokens alone: parameters must not change
-  // between the two.
+  // model can see, may cost its new tokens alone: if parameters change between
+  // the two without a pass or Bind, ForgetContext must be called.
   // Requires a non-empty context, ids in range, and max_batch() >= 1.
   //   FAILED_PRECONDITION  the model does not continue tokens
   [[nodiscard]] virtual absl::StatusOr<absl::Span<const T>> NextTokenLogits(
       absl::Span<const int32_t> /*context*/) {
     return absl::FailedPreconditionError("this model does not continue text");
   }
+  // The next context is computed from its first token on.
+  virtual void ForgetContext() {}
 };
 
 // The addresses of the tensors that a model is bound to. Every model has one.

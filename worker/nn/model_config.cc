@@ -58,6 +58,11 @@ absl::StatusOr<ModelConfig> ModelConfig::FromCanonicalText(
   return config;
 }
 
+int64_t EndOfTextOf(int64_t vocabulary) {
+  constexpr int64_t kGpt2Vocabulary = 50257;
+  return vocabulary == kGpt2Vocabulary ? kGpt2Vocabulary - 1 : -1;
+}
+
 const std::vector<double>* SettingsReader::Find(const std::string& name) {
   known_.insert(name);
   const auto it = config_.settings.find(name);

@@ -37,6 +37,11 @@ struct ModelConfig {
       const std::string& text);
 };
 
+// The token that begins and ends texts, for Hugging Face's config.json: -1 where
+// tokens mean something else, or nothing is known of them. It is GPT-2's where
+// the vocabulary has its size.
+[[nodiscard]] int64_t EndOfTextOf(int64_t vocabulary);
+
 // Reads a model's settings, and says which one is wrong.
 class SettingsReader {
  public:

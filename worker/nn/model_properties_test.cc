@@ -13,6 +13,7 @@
 #include "worker/nn/model.h"
 #include "worker/nn/testing/allocation_counter.h"
 #include "worker/nn/testing/model_testing.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
@@ -413,6 +414,53 @@ TEST_P(ModelPropertiesTest, NextTokenLogitsDisturbNothingAndAreNotDisturbed) {
   run.Loss(run.RandomBatch(8, 2));
   EXPECT_EQ(logits(context), before);
   EXPECT_EQ(run.Gradients(), gradients);
+}
+
+// Of two contexts, of which the second one begins with the first.
+TEST_P(ModelPropertiesTest, NextTokenLogitsAreOfTheParametersAsTheyAre) {
+  ModelInstance<float> run(GetParam().small);
+  if (run.model->input().shape.tokens == 0) return;
+  ModelInstance<float> anew(GetParam().small);
+  const auto logits = [](ModelInstance<float>& of,
+                         const std::vector<int32_t>& context) {
+    const absl::Span<const float> span = *of.model->NextTokenLogits(context);
+    return std::vector<float>(span.begin(), span.end());
+  };
+  const auto bind = [](ModelInstance<float>& of) {
+    ASSERT_TRUE(
+        of.model->Bind(of.plan, of.parameters, absl::MakeSpan(of.gradients))
+            .ok());
+  };
+  const auto change = [&] {
+    for (float& parameter : run.parameters) parameter *= 1.25f;
+  };
+  const Batch batch = run.RandomBatch(2, 1);
+  const std::function<void()> between[] = {[&] {
+                                             run.Train(batch);
+                                             change();
+                                           },
+                                           [&] {
+                                             run.Loss(batch);
+                                             change();
+                                           },
+                                           [&] {
+                                             change();
+                                             bind(run);
+                                           },
+                                           [&] {
+                                             change();
+                                             run.model->ForgetContext();
+                                           }};
+  for (const auto& step : between) {
+    logits(run, {1});
+    step();
+    anew.parameters = run.parameters;
+    bind(anew);
+    EXPECT_EQ(logits(run, {1, 5}), logits(anew, {1, 5}));
+  }
+  // What is known counts: it is as if it had been computed now.
+  logits(run, {1});
+  EXPECT_LE(RelativeError(logits(run, {1, 5}), logits(anew, {1, 5})), 1e-5);
 }
 
 TEST_P(ModelPropertiesTest, RunsAtItsSmallestSizes) {

@@ -395,9 +395,9 @@ void ForHeadDim(CudaStream& stream, AttentionShape shape, Run run) {
 }  // namespace
 
 template <typename T>
-void AttentionForward(CudaStream& stream, AttentionShape shape,
-                      const DeviceDropout& dropout, const T* qkv, T* out,
-                      float* log_sum_exp) {
+void TiledAttentionForward(CudaStream& stream, AttentionShape shape,
+                           const DeviceDropout& dropout, const T* qkv, T* out,
+                           float* log_sum_exp) {
   ForHeadDim(stream, shape, [&]<typename Tilings>(Tilings) {
     using Tile = typename Tilings::Forward;
     stream.Check(
@@ -409,10 +409,10 @@ void AttentionForward(CudaStream& stream, AttentionShape shape,
 }
 
 template <typename T>
-void AttentionBackward(CudaStream& stream, AttentionShape shape,
-                       const DeviceDropout& dropout, const T* dout,
-                       const T* qkv, const T* out, const float* log_sum_exp,
-                       float* scratch, T* dqkv) {
+void TiledAttentionBackward(CudaStream& stream, AttentionShape shape,
+                            const DeviceDropout& dropout, const T* dout,
+                            const T* qkv, const T* out,
+                            const float* log_sum_exp, float* scratch, T* dqkv) {
   ForHeadDim(stream, shape, [&]<typename Tilings>(Tilings) {
     using Tile = typename Tilings::Backward;
     const BackwardInput<T> input = {dout, qkv, out, log_sum_exp, scratch};
@@ -427,13 +427,13 @@ void AttentionBackward(CudaStream& stream, AttentionShape shape,
   });
 }
 
-#define RM_INSTANTIATE(T)                                                      \
-  template void AttentionForward<T>(CudaStream&, AttentionShape,               \
-                                    const DeviceDropout&, const T*, T*,        \
-                                    float*);                                   \
-  template void AttentionBackward<T>(CudaStream&, AttentionShape,              \
-                                     const DeviceDropout&, const T*, const T*, \
-                                     const T*, const float*, float*, T*);
+#define RM_INSTANTIATE(T)                                                    \
+  template void TiledAttentionForward<T>(CudaStream&, AttentionShape,        \
+                                         const DeviceDropout&, const T*, T*, \
+                                         float*);                            \
+  template void TiledAttentionBackward<T>(                                   \
+      CudaStream&, AttentionShape, const DeviceDropout&, const T*, const T*, \
+      const T*, const float*, float*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -38,16 +38,16 @@ inline int64_t AttentionScratchElems(CudaStream& /*stream*/,
 
 // out =, log_sum_exp =
 template <typename T>
-void AttentionForward(CudaStream& stream, AttentionShape shape,
-                      const DeviceDropout& dropout, const T* qkv, T* out,
-                      float* log_sum_exp);
+void TiledAttentionForward(CudaStream& stream, AttentionShape shape,
+                           const DeviceDropout& dropout, const T* qkv, T* out,
+                           float* log_sum_exp);
 
 // dqkv =, from what forward was given and gave.
 template <typename T>
-void AttentionBackward(CudaStream& stream, AttentionShape shape,
-                       const DeviceDropout& dropout, const T* dout,
-                       const T* qkv, const T* out, const float* log_sum_exp,
-                       float* scratch, T* dqkv);
+void TiledAttentionBackward(CudaStream& stream, AttentionShape shape,
+                            const DeviceDropout& dropout, const T* dout,
+                            const T* qkv, const T* out,
+                            const float* log_sum_exp, float* scratch, T* dqkv);
 
 }  // namespace ringmaster::cuda
 

@@ -77,11 +77,11 @@ class AttentionTest : public DeviceTest {
     const DeviceArray<float> scratch(
         AttentionScratchElems(this->stream(), shape));
     const DeviceArray<T> dqkv(QkvCount(shape));
-    AttentionForward<T>(this->stream(), shape, dropout.on_device(), qkv.get(),
-                        out.get(), log_sum_exp.get());
-    AttentionBackward<T>(this->stream(), shape, dropout.on_device(), dout.get(),
-                         qkv.get(), out.get(), log_sum_exp.get(), scratch.get(),
-                         dqkv.get());
+    TiledAttentionForward<T>(this->stream(), shape, dropout.on_device(),
+                             qkv.get(), out.get(), log_sum_exp.get());
+    TiledAttentionBackward<T>(this->stream(), shape, dropout.on_device(),
+                              dout.get(), qkv.get(), out.get(),
+                              log_sum_exp.get(), scratch.get(), dqkv.get());
     EXPECT_TRUE(this->Finish());
     return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};
   }
@@ -214,8 +214,8 @@ TEST_F(FloatAttentionTest, WhatIsNotANumberStaysSo) {
 }
 
 TEST_F(FloatAttentionTest, RefusesHeadsThatAreTooLarge) {
-  AttentionForward<float>(stream(), {1, 1, 1, 257}, {}, nullptr, nullptr,
-                          nullptr);
+  TiledAttentionForward<float>(stream(), {1, 1, 1, 257}, {}, nullptr, nullptr,
+                               nullptr);
   EXPECT_EQ(stream().status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(stream().status().message()),
               HasSubstr("at most 256 dimensions; this model's have 257"));

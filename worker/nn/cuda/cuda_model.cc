@@ -47,6 +47,7 @@ absl::Status CudaModel<T>::PlanBuffers() {
                                                 input().shape, max_batch_));
   host_logits_.resize(static_cast<size_t>(input().vocabulary));
   context_ = Batch(1, input().shape);
+  FillConstants();
   return absl::OkStatus();
 }
 

@@ -83,6 +83,7 @@ class CudaModel : public Model<float> {
   virtual void Train(const DeviceBatch& batch, const PassOptions& options,
                      GradientObserver& observer, PassSums* sums) = 0;
   virtual void Evaluate(const DeviceBatch& batch, PassSums* sums) = 0;
+  virtual void FillConstants() {}
 
   static DeviceDropout DropoutAt(const DeviceBatch& batch, double rate,
                                  uint64_t site, int64_t elems_per_sample) {

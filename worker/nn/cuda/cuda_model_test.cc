@@ -26,7 +26,7 @@ constexpr int64_t kMaxBatch = ModelOnDevice::kMaxBatch;
 // Relative, of losses and of all gradients together, in the Euclidean norm. If
 // rounding decides who wins a pooling, a whole gradient goes another way, which
 // is much for a batch of a few images. A Llama's gate multiplies two rounded
-// products.
+// products: 8.9 % in bfloat16, below 1 % in float16, whose rounding is an eighth.
 double Tolerance(const ModelCase& test_case) {
   switch (test_case.precision) {
     case Precision::kFloat32:

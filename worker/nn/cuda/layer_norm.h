@@ -4,7 +4,8 @@
 //   sum = x + drop(delta)
 //   y = (sum - mean) * rstd * gamma + beta,  rstd = 1 / sqrt(variance + epsilon)
 //
-// Shapes: as there; all arrays lie in device memory, those of dropout_of_delta too. T, of activations, gamma and beta, is float, __nv_bfloat16 or __half;
+// Shapes: as there; all arrays lie in device memory, those of dropout_of_delta
+// too. T, of activations, gamma and beta, is float, __nv_bfloat16 or __half;
 // statistics and the gradients of gamma and beta are float. Outputs must not
 // overlap inputs.
 // Guarantees: mean and rstd are those of the sum as it is written, rounded to T.
@@ -24,10 +25,9 @@
 
 namespace ringmaster::cuda {
 
-// Without `mean` and `beta` (both null), rows are scaled but not centred, as in
-// worker/nn/layer_norm.h.
-// sum =, y =, mean =, rstd =. With no delta (null) the sum is x itself, and
-// `sum` is not used.
+// sum =, y =, mean =, rstd =. If `mean` and `beta` are null, rows are not
+// centred, as in worker/nn/layer_norm.h. With no delta (null) the sum is x
+// itself, and `sum` is not used.
 template <typename T>
 void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
                               const T* delta,
@@ -39,9 +39,9 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
 int64_t LayerNormScratchElems(CudaStream& stream, RowShape shape);
 
 // dsum +=, dgamma and dbeta = or +=; without centring `mean` and `dbeta` are
-// null. `sum`, `mean` and `rstd` are forward's. Unless
-// it is null, dsum_total [dim] = or += the sum of dsum's rows as they are written:
-// where there is no dropout, the gradient of the bias of what was added.
+// null. `sum`, `mean` and `rstd` are forward's. Unless it is null, dsum_total
+// [dim] = or += the sum of dsum's rows as they are written: where there is no
+// dropout, the gradient of the bias of what was added.
 template <typename T>
 void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma,

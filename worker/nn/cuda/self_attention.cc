@@ -33,7 +33,8 @@ void AttentionForward(const CudaCompute& compute, AttentionShape shape,
       })) {
     return;
   }
-  AttentionForward<T>(compute.stream, shape, dropout, qkv, out, log_sum_exp);
+  TiledAttentionForward<T>(compute.stream, shape, dropout, qkv, out,
+                           log_sum_exp);
 }
 
 template <typename T>
@@ -47,8 +48,8 @@ void AttentionBackward(const CudaCompute& compute, AttentionShape shape,
       })) {
     return;
   }
-  AttentionBackward<T>(compute.stream, shape, dropout, dout, qkv, out,
-                       log_sum_exp, scratch, dqkv);
+  TiledAttentionBackward<T>(compute.stream, shape, dropout, dout, qkv, out,
+                            log_sum_exp, scratch, dqkv);
 }
 
 #define RM_INSTANTIATE(T)                                                      \

@@ -45,7 +45,8 @@ void AddFlags(FlagSet& set, Flags& flags) {
   set.Add({.name = "checkpoint",
            .unit = "DIR",
            .help = "A checkpoint, a directory of checkpoints (the latest is "
-                   "taken), or a GPT-2 model as Hugging Face lays it out.",
+                   "taken), or a GPT-2 or Llama model as Hugging Face lays "
+                   "it out.",
            .is_required = true},
           &flags.checkpoint);
   set.Add({.name = "prompt",

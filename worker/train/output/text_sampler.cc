@@ -69,6 +69,8 @@ std::vector<int32_t> TextSampler::Encode(std::string_view text) const {
 absl::StatusOr<std::string> TextSampler::Write(
     Model<float>& model, uint64_t key, const CancelToken& cancel,
     absl::FunctionRef<bool()> is_enough) {
+  // Since the last text, parameters may have changed.
+  model.ForgetContext();
   std::vector<int32_t> tokens = Encode(config_.prompt);
   std::string text;
   // Tokens are counted too: a made-up vocabulary may have empty ones.

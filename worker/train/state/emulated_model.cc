@@ -63,6 +63,7 @@ class EmulatedModel final : public Model<float> {
       absl::Span<const int32_t> context) override {
     return model_->NextTokenLogits(context);
   }
+  void ForgetContext() override { model_->ForgetContext(); }
 
  private:
   // By tensor: the share of the backward pass after which it is told; that of

@@ -18,9 +18,9 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The numbers of a message (1 for true) as settings by name, so that a field added to a
-// model's message needs no code here. The only text is a preset's name, which
-// its sizes stand for.
+// The numbers of a message (1 for true) as settings by name, so that a field
+// added to a model's message needs no code here. The only text is a preset's
+// name, which its sizes stand for.
 ModelConfig::Settings NumbersOf(const Message& message) {
   ModelConfig::Settings settings;
   const auto& reflection = *message.GetReflection();
