@@ -20,7 +20,7 @@ constexpr double kLeft = 74;
 constexpr double kTop = 46;
 constexpr double kRight = 580;  // labels of lines are beside it
 constexpr double kBottom = 318;
-constexpr double kLabelHeight = 15;
+constexpr double kLabelHeight = 18;
 constexpr double kTickDistance = 20;  // of two that have labels, at least
 constexpr double kLetterWidth = 6.5;  // about
 // The bars, which lie: their labels are long, and there may be many.
@@ -30,12 +30,15 @@ constexpr double kBarHeight = 15;
 constexpr double kBarPitch = 21;
 constexpr int kColors = 8;
 
+// A picture that is shown narrow, on a phone or in half a page, has larger
+// letters beside its smaller lines.
 // Colours that are told apart also by who does not tell red from green (Okabe
 // and Ito, 2008), darker or lighter for the background.
 constexpr std::string_view kStyle = R"(<style>
 .rm{--bg:#ffffff;--fg:#1f2328;--soft:#59636e;--grid:#d8dee4;--c0:#0068ad;--c1:#c24e00;--c2:#00805c;--c3:#a03c7c;--c4:#8a6d00;--c5:#2a84b8;--c6:#555f69;--c7:#7a3fd1}
 @media(prefers-color-scheme:dark){.rm{--bg:#0d1117;--fg:#e6edf3;--soft:#9198a1;--grid:#30363d;--c0:#58a6ff;--c1:#ff9b52;--c2:#3fce9b;--c3:#f08fc9;--c4:#e3c341;--c5:#79d0f5;--c6:#b1bac4;--c7:#b794ff}}
 .rm text{font:12px system-ui,sans-serif;fill:var(--fg)}.rm .t{font-size:15px;font-weight:600}.rm .s{fill:var(--soft)}
+@media(max-width:520px){.rm text{font-size:18px}.rm .t{font-size:21px}}
 .rm .g{stroke:var(--grid);stroke-width:1}.rm .l{fill:none;stroke-width:2}.rm .d{stroke-dasharray:5 4}.rm .r{stroke-width:1.5}
 </style>)";
 
