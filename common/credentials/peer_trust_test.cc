@@ -30,9 +30,16 @@ class PeerTrustTest : public testing::Test {
     std::ofstream(options_.tls_ca_file) << pem;
   }
 
+  // An authority that is missing at one look may be about to be written.
+  void RemoveTheirs() const {
+    UseAuthorities(Of(ours_));
+    for (int i = 0; i < 2; ++i) watch_->Poll(absl::Now());
+  }
+
   const std::string directory_ = testing::TempDir();
   const TestCertificates ours_{directory_, "ours"};
   const TestCertificates theirs_{directory_, "theirs"};
+  const TestCertificates others_{directory_, "others"};
   const TestCertificates::Files own_ = ours_.Issue("server");
   const CredentialsOptions options_ = {.tls_ca_file = directory_ + "/ca.pem",
                                        .tls_cert_file = own_.certificate,
@@ -48,8 +55,7 @@ class PeerTrustTest : public testing::Test {
 
 TEST_F(PeerTrustTest, FollowsTheCaFile) {
   EXPECT_TRUE(trust_->Trusts(their_peer_));
-  UseAuthorities(Of(ours_));
-  watch_->Poll(absl::Now());
+  RemoveTheirs();
   EXPECT_FALSE(trust_->Trusts(their_peer_));
   EXPECT_TRUE(trust_->Trusts(ours_peer_));
   UseAuthorities(Of(theirs_) + Of(ours_));
@@ -57,15 +63,28 @@ TEST_F(PeerTrustTest, FollowsTheCaFile) {
   EXPECT_TRUE(trust_->Trusts(their_peer_));
 }
 
-TEST_F(PeerTrustTest, AConnectionMayOutliveItsCertificate) {
-  UseAuthorities(Of(ours_));
+// Written in place, and looked at halfway.
+TEST_F(PeerTrustTest, AHalfWrittenCaFileEndsNoTrust) {
+  const std::string renewed = Of(ours_) + Of(theirs_) + Of(others_);
+  for (size_t size = 0; size < renewed.size(); ++size) {
+    UseAuthorities(renewed.substr(0, size));
+    watch_->Poll(absl::Now());
+    EXPECT_TRUE(trust_->Trusts(ours_peer_)) << size;
+    EXPECT_TRUE(trust_->Trusts(their_peer_)) << size;
+  }
+  UseAuthorities(renewed);
   watch_->Poll(absl::Now());
+  EXPECT_TRUE(trust_->Trusts(their_peer_));
+  EXPECT_EQ(watch_->files()->authorities.size(), 3u);
+}
+
+TEST_F(PeerTrustTest, AConnectionMayOutliveItsCertificate) {
+  RemoveTheirs();
   EXPECT_TRUE(trust_->Trusts(expired_peer_));
 }
 
 TEST_F(PeerTrustTest, TextThatIsNoCertificateIsNotTrusted) {
-  UseAuthorities(Of(ours_));
-  watch_->Poll(absl::Now());
+  RemoveTheirs();
   EXPECT_FALSE(trust_->Trusts(""));
   EXPECT_FALSE(trust_->Trusts("x"));
 }

@@ -31,6 +31,20 @@ TEST(Pem, ReadsAllCertificatesOrNone) {
   EXPECT_TRUE(ParseCertificates(first + half).empty());
 }
 
+// A file that is being written ends anywhere.
+TEST(Pem, ReadsNothingThatWasCutWithinACertificate) {
+  const std::string first = NewAuthority().certificate;
+  const std::string second = NewAuthority().certificate;
+  for (size_t size = 1; size + 1 < second.size(); ++size) {
+    EXPECT_TRUE(ParseCertificates(first + second.substr(0, size)).empty())
+        << "after " << size << " bytes";
+  }
+  // The last line's end alone.
+  const std::string all = first + second.substr(0, second.size() - 1);
+  EXPECT_EQ(ParseCertificates(all).size(), 2);
+  EXPECT_EQ(ParseCertificates(first + "an old one").size(), 1);
+}
+
 TEST(Pem, ReadsAKey) {
   const CertificateAndKey pem = NewAuthority();
   EXPECT_NE(ParseKey(pem.key), nullptr);

@@ -72,6 +72,15 @@ std::string SubjectOf(const X509& certificate) {
   return {text, static_cast<size_t>(size)};
 }
 
+std::string DigestOf(const X509& certificate) {
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  X509_digest(&certificate, EVP_sha256(),
+              reinterpret_cast<unsigned char*>(digest.data()), &size);
+  digest.resize(size);
+  return digest;
+}
+
 std::vector<Authority> AuthoritiesOf(const Certificates& ca) {
   std::vector<Authority> authorities;
   for (const X509Ptr& each : ca) {
@@ -159,6 +168,7 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
                        "is not a certificate in PEM");
     }
     files.authorities = AuthoritiesOf(ca);
+    for (const X509Ptr& each : ca) files.ca_digests.insert(DigestOf(*each));
   }
   if (files.certificate.empty()) return absl::OkStatus();
   const Certificates own = ParseCertificates(files.certificate);

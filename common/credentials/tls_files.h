@@ -5,6 +5,7 @@
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TLS_FILES_H_
 #define RINGMASTER_COMMON_CREDENTIALS_TLS_FILES_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct TlsFiles {
   absl::Time end = absl::InfiniteFuture();
   // One of the CA file signed it. It need not: that file is for the other side's.
   bool is_signed_by_ca = false;
+  // SHA-256 of each certificate of the CA file.
+  std::set<std::string> ca_digests = {};
   // Of the CA file, also without a certificate; of one that has several certificates, the
   // one that lasts longest.
   std::vector<Authority> authorities = {};

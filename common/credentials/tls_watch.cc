@@ -153,6 +153,11 @@ void TlsWatch::TakeOverChanges(absl::Time now) {
                                      "; the one before stays in use")}});
     return;
   }
+  const auto& before = files()->ca_digests;
+  if (!std::includes(next->ca_digests.begin(), next->ca_digests.end(),
+                     before.begin(), before.end()) &&
+      changes_.Refuse() < 2)
+    return;
   changes_.Accept();
   LogEvent(LogLevel::kInfo, "certificate.renewed",
            {{"file", options_.tls_cert_file},

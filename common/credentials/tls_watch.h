@@ -4,7 +4,9 @@
 // A set that does not check out changes nothing, and is one line of the log,
 // `certificate.refused`, with the file and the reason. It has to stay so for two looks,
 // since a certificate and its key are replaced one after the other. A set that is taken
-// over is one line, too, `certificate.renewed`. A certificate that ends soon
+// over is one line, too, `certificate.renewed`. One in whose CA file an authority is
+// missing has to be there for two looks, too: a file that is written in place may be cut
+// between two of them, and what they let in would end. A certificate that ends soon
 // (EndWarning), has ended, or has not begun, is a line at once and then each day; so is
 // an authority of the CA file.
 //
