@@ -1,6 +1,5 @@
 #include "worker/parameter_server/rpc/parameter_endpoint.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -33,9 +32,6 @@ constexpr MethodRoles kMethods[] = {
     {"/ringmaster.v1.ParameterService/Push", kPushers},
     {"/grpc.health.v1.Health/Check", kAll},
     {"/grpc.health.v1.Health/Watch", kAll},
-    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-     kReaders},
-    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", kReaders},
 };
 
 }  // namespace
@@ -57,9 +53,8 @@ absl::StatusOr<std::unique_ptr<ParameterEndpoint>> ParameterEndpoint::Start(
     ParameterStore& store, Clock& clock, const HostPort& address,
     std::shared_ptr<grpc::ServerCredentials> credentials,
     std::shared_ptr<const AccessControl> access) {
-  // Both work on servers that are built later.
+  // Works on servers that are built later.
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto impl = std::make_unique<Impl>(store, clock);
   ASSIGN_OR_RETURN(impl->acceptor, Acceptor::Listen(address));
   if (access != nullptr) {

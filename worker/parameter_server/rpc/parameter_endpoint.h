@@ -1,6 +1,7 @@
 // ParameterEndpoint serves a process's shards to small clients over gRPC:
-// ParameterService, health (grpc.health.v1) and reflection. Free of gRPC's
-// headers.
+// ParameterService and health (grpc.health.v1). Not reflection: gRPC's handler of it
+// holds a thread for as long as its client likes, and CallLimits does not reach it.
+// Free of gRPC's headers.
 //
 // It does not know whose a job is. So those may change parameters who may change every
 // job, or train them; and those may read them whose own jobs could (docs/security.md).

@@ -73,6 +73,44 @@ TEST(ParameterEndpointTest, APortThatIsTakenIsNamed) {
               HasSubstr((*first)->address().ToString()));
 }
 
+constexpr std::string_view kReflection[] = {
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"};
+
+// Calls a method of one answer or of many with an empty message.
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
+                  std::string_view method) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  const v1::GetShardsRequest nothing;
+  const std::string name(method);
+  const grpc::internal::RpcMethod rpc(
+      name.c_str(), grpc::internal::RpcMethod::SERVER_STREAMING, channel);
+  const std::unique_ptr<grpc::ClientReader<v1::GetShardsResponse>> reader(
+      grpc::internal::ClientReaderFactory<v1::GetShardsResponse>::Create(
+          channel.get(), rpc, &context, nothing));
+  v1::GetShardsResponse answer;
+  if (reader->Read(&answer)) context.TryCancel();
+  return reader->Finish();
+}
+
+// Its streams would hold threads for ever, and count for no limit.
+TEST(ParameterEndpointTest, HasNoReflection) {
+  EmptyStore store;
+  const auto endpoint =
+      ParameterEndpoint::Start(store, Clock::Real(), {"127.0.0.1", 0},
+                               grpc::InsecureServerCredentials());
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  const auto channel = MakeChannel((*endpoint)->address().ToString(),
+                                   grpc::InsecureChannelCredentials());
+  for (const std::string_view method : kReflection) {
+    EXPECT_EQ(Call(channel, method).error_code(),
+              grpc::StatusCode::UNIMPLEMENTED)
+        << method;
+  }
+}
+
 // What the descriptors say, in the order of their names.
 std::set<std::string> OwnMethods() {
   std::set<std::string> methods;
@@ -124,24 +162,6 @@ class ParameterEndpointAccessTest : public ::testing::Test {
     return MakeChannel(address, *credentials, {.has_own_connection = true});
   }
 
-  // Calls a method of one answer or of many with an empty message.
-  static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
-                           std::string_view method) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(20));
-    const v1::GetShardsRequest nothing;
-    const grpc::internal::RpcMethod rpc(
-        std::string(method).c_str(),
-        grpc::internal::RpcMethod::SERVER_STREAMING, channel);
-    const std::unique_ptr<grpc::ClientReader<v1::GetShardsResponse>> reader(
-        grpc::internal::ClientReaderFactory<v1::GetShardsResponse>::Create(
-            channel.get(), rpc, &context, nothing));
-    v1::GetShardsResponse answer;
-    if (reader->Read(&answer)) context.TryCancel();
-    return reader->Finish();
-  }
-
   const TestCertificates ours_{::testing::TempDir(), "ours"};
   EmptyStore store_;
   std::unique_ptr<ParameterEndpoint> endpoint_;
@@ -159,6 +179,15 @@ TEST_F(ParameterEndpointAccessTest, EveryMethodTakesItsRolesAndNoOther) {
           << row.method << " as " << NameOf(role) << ": "
           << status.error_message();
     }
+  }
+}
+
+TEST_F(ParameterEndpointAccessTest, AMethodWithoutAnEntryIsNobodys) {
+  const auto channel = ConnectWith({"operator", "worker"});
+  for (const std::string_view method : kReflection) {
+    EXPECT_EQ(Call(channel, method).error_code(),
+              grpc::StatusCode::PERMISSION_DENIED)
+        << method;
   }
 }
 
