@@ -36,6 +36,11 @@ absl::StatusOr<ElemRange> RangeOf(const v1::ElementRange& range) {
         absl::StrCat("range: ", range.count(), " elements from ", range.begin(),
                      " on; expected at least one, from 0 on"));
   }
+  if (range.count() > std::numeric_limits<int64_t>::max() - range.begin()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("range: ", range.count(), " elements from ", range.begin(),
+                     " on end beyond what 64 bits can count"));
+  }
   return ElemRange{range.begin(), range.count()};
 }
 
@@ -89,16 +94,28 @@ class PushedGradient {
   std::vector<float> gradient_;
 };
 
-// What `ranges` take in memory; a range that cannot be here may be of any size.
+// What `ranges` take in memory.
 int64_t BytesOf(const std::vector<ElemRange>& ranges) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 2;
   int64_t bytes = 0;
-  for (const ElemRange& range : ranges)
-    bytes += std::min(range.count, (kMost - bytes) / kElemBytes) * kElemBytes;
+  for (const ElemRange& range : ranges) bytes += range.count * kElemBytes;
   return bytes;
 }
 
+// OK iff all of `range` is in `shards`, which do not overlap.
+absl::Status CheckIsHere(const ElemRange& range, const StoredShards& shards) {
+  int64_t here = 0;
+  for (const ElemRange& shard : shards.ranges) {
+    here += std::max<int64_t>(0, std::min(range.end(), shard.end()) -
+                                     std::max(range.begin, shard.begin));
+  }
+  if (here == range.count) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("range: of ", range.count,
+                                            " elements from ", range.begin,
+                                            " on, ", here, " are here"));
+}
+
 absl::StatusOr<v1::PushRequest> Receive(
+    const grpc::ServerContext& context,
     grpc::ServerReader<v1::PushRequest>& reader, CallLimits::Call& call,
     PushedGradient& gradient) {
   v1::PushRequest first;
@@ -111,6 +128,8 @@ absl::StatusOr<v1::PushRequest> Receive(
   do {
     if (next.has_chunk()) RETURN_IF_ERROR(gradient.Add(next.chunk()));
   } while (reader.Read(&next));
+  // A call that was cut ends like one whose client has sent all.
+  if (context.IsCancelled()) return absl::CancelledError("the call was cut");
   RETURN_IF_ERROR(gradient.CheckComplete());
   return first;
 }
@@ -143,30 +162,35 @@ grpc::Status ParameterServiceImpl::GetShards(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+absl::StatusOr<std::vector<ElemRange>> ParameterServiceImpl::RangesOf(
+    const v1::PullRequest& request, MonotonicTime deadline) {
+  std::vector<ElemRange> ranges;
+  if (request.has_range()) {
+    ASSIGN_OR_RETURN(const ElemRange range, RangeOf(request.range()));
+    ranges.push_back(range);
+  }
+  ASSIGN_OR_RETURN(StoredShards shards, store_.shards(deadline));
+  if (ranges.empty()) return std::move(shards.ranges);
+  RETURN_IF_ERROR(CheckIsHere(ranges.front(), shards));
+  return ranges;
+}
+
 grpc::Status ParameterServiceImpl::Pull(
     grpc::ServerContext* context, const v1::PullRequest* request,
     grpc::ServerWriter<v1::PullResponse>* writer) {
   const auto call = limits_.Begin(kPull, *context);
   if (!call.ok()) return ToGrpcStatus(call.status());
-  std::vector<ElemRange> ranges;
-  if (request->has_range()) {
-    const absl::StatusOr<ElemRange> range = RangeOf(request->range());
-    if (!range.ok()) return ToGrpcStatus(range.status());
-    ranges = {*range};
-  } else {
-    absl::StatusOr<StoredShards> shards = store_.shards(DeadlineOf(*context));
-    if (!shards.ok()) return ToGrpcStatus(shards.status());
-    ranges = std::move(shards->ranges);
-  }
-  if (const absl::Status held = (*call)->Hold(BytesOf(ranges)); !held.ok())
+  const auto ranges = RangesOf(*request, DeadlineOf(*context));
+  if (!ranges.ok()) return ToGrpcStatus(ranges.status());
+  if (const absl::Status held = (*call)->Hold(BytesOf(*ranges)); !held.ok())
     return ToGrpcStatus(held);
   const absl::StatusOr<StoredElements> stored =
-      store_.Read(ranges, DeadlineOf(*context));
+      store_.Read(*ranges, DeadlineOf(*context));
   if (!stored.ok()) return ToGrpcStatus(stored.status());
   const float* next = stored->elements.data();
   v1::PullResponse response;
   response.set_step(stored->step);
-  for (const ElemRange& range : ranges) {
+  for (const ElemRange& range : *ranges) {
     for (int64_t done = 0; done < range.count;) {
       const int64_t count =
           std::min(range.count - done, kMaxChunkBytes / kElemBytes);
@@ -190,7 +214,7 @@ grpc::Status ParameterServiceImpl::Push(
   if (!call.ok()) return ToGrpcStatus(call.status());
   PushedGradient gradient;
   const absl::StatusOr<v1::PushRequest> first =
-      Receive(*reader, **call, gradient);
+      Receive(*context, *reader, **call, gradient);
   if (!first.ok()) return ToGrpcStatus(first.status());
   const absl::StatusOr<int64_t> step =
       store_.Push(first->job_id(), first->generation(), gradient.range().begin,

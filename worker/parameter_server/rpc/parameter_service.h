@@ -7,6 +7,9 @@
 #ifndef RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_SERVICE_H_
 #define RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_SERVICE_H_
 
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "ringmaster/v1/parameter_service.grpc.pb.h"
@@ -38,6 +41,10 @@ class ParameterServiceImpl final : public v1::ParameterService::Service {
                     v1::PushResponse* response) override;
 
  private:
+  // What a call asks for. All of it is here, so that nobody makes the limits count
+  // elements that do not exist.
+  [[nodiscard]] absl::StatusOr<std::vector<ElemRange>> RangesOf(
+      const v1::PullRequest& request, MonotonicTime deadline);
   [[nodiscard]] MonotonicTime DeadlineOf(
       const grpc::ServerContext& context) const;
 

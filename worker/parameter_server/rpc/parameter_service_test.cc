@@ -8,6 +8,8 @@
 #include <xxhash.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -33,7 +35,8 @@ class FakeStore final : public ParameterStore {
                                       MonotonicTime) override {
     StoredElements stored{12, {}};
     for (const ElemRange& range : ranges) {
-      if (range.begin < 100) return absl::OutOfRangeError("not here");
+      // As it asks only for what shards() tells.
+      EXPECT_LE(range.count, 600'000);
       for (int64_t i = range.begin; i < range.end(); ++i)
         stored.elements.push_back(static_cast<float>(i));
     }
@@ -135,11 +138,16 @@ TEST_F(ParameterServiceTest, AllElementsComeInChecksummedChunks) {
 }
 
 TEST_F(ParameterServiceTest, ARangeThatIsNotHereIsRefused) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   for (const auto& [begin, count, code] :
        std::vector<std::tuple<int64_t, int64_t, grpc::StatusCode>>{
            {0, 10, grpc::StatusCode::OUT_OF_RANGE},
            {-1, 10, grpc::StatusCode::INVALID_ARGUMENT},
-           {100, 0, grpc::StatusCode::INVALID_ARGUMENT}}) {
+           {100, 0, grpc::StatusCode::INVALID_ARGUMENT},
+           {100, 301, grpc::StatusCode::OUT_OF_RANGE},
+           {100, kMax - 100, grpc::StatusCode::OUT_OF_RANGE},
+           {100, kMax - 99, grpc::StatusCode::INVALID_ARGUMENT},
+           {kMax, kMax, grpc::StatusCode::INVALID_ARGUMENT}}) {
     grpc::ClientContext context;
     v1::PullRequest request;
     request.mutable_range()->set_begin(begin);
@@ -233,6 +241,34 @@ TEST(ParameterServiceLimitsTest, ACallThatTakesTooLongIsCut) {
   EXPECT_TRUE(log.Contains(
       "W parameters.call_cut method=/ringmaster.v1.ParameterService/Push "
       "address=unix message=\"it took more than 100ms\""));
+}
+
+// It ends like one whose client has sent all.
+TEST(ParameterServiceLimitsTest, AWholeGradientOfACallThatIsCutChangesNothing) {
+  FakeStore store;
+  ParameterServiceImpl service(store, Clock::Real(),
+                               {.time = absl::Milliseconds(100)});
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto stub = v1::ParameterService::NewStub(
+      server->InProcessChannel(grpc::ChannelArguments()));
+  grpc::ClientContext context;
+  v1::PushResponse response;
+  const auto writer = stub->Push(&context, &response);
+  v1::PushRequest all;
+  all.set_job_id("j-1");
+  all.set_generation(7);
+  all.mutable_range()->set_begin(100);
+  all.mutable_range()->set_count(1);
+  const float one = 1;
+  all.mutable_chunk()->set_begin(100);
+  all.mutable_chunk()->set_elements(&one, sizeof(one));
+  all.mutable_chunk()->set_checksum(XXH3_64bits(&one, sizeof(one)));
+  ASSERT_TRUE(writer->Write(all));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  server->Shutdown();  // waits for the handler
+  EXPECT_EQ(store.pushed_begin, -1);
 }
 
 TEST(ParameterServiceLimitsTest, CallsBeyondTheLimitsAreRefused) {
