@@ -23,7 +23,8 @@ class PeerTrust {
 
   // Returns true if an authority of the newest CA file signed the peer's certificate;
   // `chain` has that, and after it any intermediate ones, in PEM. Dates do not count: a
-  // connection may outlive the certificate that began it.
+  // connection may outlive the certificate that began it. Returns false for a chain of
+  // more than 10 certificates, which nobody has and all calls would pay for.
   [[nodiscard]] bool Trusts(const std::string& chain) const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "common/config/read_file.h"
+#include "common/credentials/testing/plain_certificate.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "gtest/gtest.h"
 
@@ -81,6 +82,44 @@ TEST_F(PeerTrustTest, AHalfWrittenCaFileEndsNoTrust) {
 TEST_F(PeerTrustTest, AConnectionMayOutliveItsCertificate) {
   RemoveTheirs();
   EXPECT_TRUE(trust_->Trusts(expired_peer_));
+}
+
+// Both keys of an authority that got a new one, in either order.
+TEST_F(PeerTrustTest, AnExpiredKeyOfOneSubjectIsInNobodysWay) {
+  const absl::Time now = absl::Now();
+  const absl::Time begin = now - absl::Hours(48);
+  const CertificateAndKey old = MakePlainCertificate(
+      {.name = "root", .begin = begin, .end = now - absl::Hours(24)});
+  const CertificateAndKey next = MakePlainCertificate(
+      {.name = "root", .begin = begin, .end = now + absl::Hours(24)});
+  const auto issue = [&](absl::Time end, const std::string& usage) {
+    return MakePlainCertificate({.name = "peer",
+                                 .begin = begin,
+                                 .end = end,
+                                 .extended_key_usage = usage,
+                                 .issuer = &next})
+        .certificate;
+  };
+  const std::string others = Of(ours_) + Of(theirs_);
+  for (const std::string& roots : {old.certificate + next.certificate,
+                                   next.certificate + old.certificate}) {
+    UseAuthorities(others + roots);
+    watch_->Poll(now);
+    EXPECT_TRUE(trust_->Trusts(issue(now + absl::Hours(1), "")));
+    EXPECT_TRUE(trust_->Trusts(issue(now - absl::Hours(1), "clientAuth")));
+    // A handshake lets no server in as a client.
+    EXPECT_FALSE(trust_->Trusts(issue(now + absl::Hours(1), "serverAuth")));
+  }
+}
+
+TEST_F(PeerTrustTest, AChainThatIsTooLongIsNotTrusted) {
+  std::string chain = ours_peer_ + ours_peer_;
+  for (int i = 1; i < 10; ++i) chain += Of(theirs_);
+  EXPECT_TRUE(trust_->Trusts(chain));
+  EXPECT_FALSE(trust_->Trusts(chain + Of(theirs_)));
+  RemoveTheirs();
+  EXPECT_TRUE(trust_->Trusts(chain));
+  EXPECT_FALSE(trust_->Trusts(chain + Of(theirs_)));
 }
 
 TEST_F(PeerTrustTest, TextThatIsNoCertificateIsNotTrusted) {

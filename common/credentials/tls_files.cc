@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -72,11 +71,13 @@ std::string SubjectOf(const X509& certificate) {
   return {text, static_cast<size_t>(size)};
 }
 
-std::string DigestOf(const X509& certificate) {
+// SHA-256 by X509_digest or X509_pubkey_digest.
+std::string DigestOf(const X509& certificate,
+                     decltype(&X509_digest) digest_of = &X509_digest) {
   std::string digest(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;
-  X509_digest(&certificate, EVP_sha256(),
-              reinterpret_cast<unsigned char*>(digest.data()), &size);
+  digest_of(&certificate, EVP_sha256(),
+            reinterpret_cast<unsigned char*>(digest.data()), &size);
   digest.resize(size);
   return digest;
 }
@@ -86,12 +87,16 @@ std::vector<Authority> AuthoritiesOf(const Certificates& ca) {
   for (const X509Ptr& each : ca) {
     const Authority next = {.subject = SubjectOf(*each),
                             .serial = SerialOf(*each),
+                            .key_digest = DigestOf(*each, &X509_pubkey_digest),
+                            .digest = DigestOf(*each),
                             .begin = TimeOf(X509_get0_notBefore(each.get())),
                             .end = TimeOf(X509_get0_notAfter(each.get()))};
-    const auto known = std::find_if(authorities.begin(), authorities.end(),
-                                    [&](const Authority& authority) {
-                                      return authority.subject == next.subject;
-                                    });
+    const auto known =
+        std::find_if(authorities.begin(), authorities.end(),
+                     [&](const Authority& authority) {
+                       return authority.subject == next.subject &&
+                              authority.key_digest == next.key_digest;
+                     });
     if (known == authorities.end()) {
       authorities.push_back(next);
     } else if (known->end < next.end) {
@@ -170,6 +175,7 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
     files.authorities = AuthoritiesOf(ca);
     for (const X509Ptr& each : ca) files.ca_digests.insert(DigestOf(*each));
   }
+  files.ca_store = StoreOf(ca);
   if (files.certificate.empty()) return absl::OkStatus();
   const Certificates own = ParseCertificates(files.certificate);
   if (own.empty()) {
@@ -178,13 +184,12 @@ absl::Status CheckFiles(const CredentialsOptions& options, absl::Time now,
   }
   files.serial = SerialOf(*own.front());
   files.subject = SubjectOf(*own.front());
+  files.digest = DigestOf(*own.front());
   for (const X509Ptr& each : own) Narrow(*each, files);
   RETURN_IF_ERROR(
       CheckDates(files, "--tls_cert_file", options.tls_cert_file, now));
-  // If an authority has two certificates for one key, that which is valid now counts;
-  // if none is, any does, to say so.
-  Certificates chain = ChainOf(own, ca, now);
-  if (chain.empty()) chain = ChainOf(own, ca, std::nullopt);
+  // Others' clients and servers take it for what it is.
+  const Certificates chain = ChainOf(own, *files.ca_store, now, Usage::kAny);
   for (const X509Ptr& each : chain) Narrow(*each, files);
   files.is_signed_by_ca = !chain.empty();
   RETURN_IF_ERROR(CheckDates(files, "--tls_ca_file", options.tls_ca_file, now));

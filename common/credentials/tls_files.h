@@ -5,6 +5,9 @@
 #ifndef RINGMASTER_COMMON_CREDENTIALS_TLS_FILES_H_
 #define RINGMASTER_COMMON_CREDENTIALS_TLS_FILES_H_
 
+#include <openssl/x509.h>
+
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +23,10 @@ struct Authority {
   // As RFC 2253 writes it.
   std::string subject;
   std::string serial;
+  // SHA-256 of its public key, and of its certificate. Neither subject nor serial tell
+  // authorities apart: a new one may have the old one's name, and serial 0 is common.
+  std::string key_digest;
+  std::string digest;
   absl::Time begin;
   absl::Time end;
 };
@@ -34,16 +41,18 @@ struct TlsFiles {
   // As `openssl x509 -serial` writes it, and RFC 2253.
   std::string serial = {};
   std::string subject = {};
+  std::string digest = {};  // SHA-256
   // When it begins and ends to be valid, with all that it depends on: intermediate
   // certificates, and the authority's if that is in the CA file.
   absl::Time begin = absl::InfinitePast();
   absl::Time end = absl::InfiniteFuture();
   // One of the CA file signed it. It need not: that file is for the other side's.
   bool is_signed_by_ca = false;
-  // SHA-256 of each certificate of the CA file.
+  // All certificates of the CA file, not null, and SHA-256 of each.
+  std::shared_ptr<X509_STORE> ca_store = {};
   std::set<std::string> ca_digests = {};
-  // Of the CA file, also without a certificate; of one that has several certificates, the
-  // one that lasts longest.
+  // Of the CA file, also without a certificate; of one subject and
+  // key that has several certificates, the one that lasts longest.
   std::vector<Authority> authorities = {};
 };
 

@@ -153,9 +153,9 @@ void TlsWatch::TakeOverChanges(absl::Time now) {
                                      "; the one before stays in use")}});
     return;
   }
-  const auto& before = files()->ca_digests;
+  const std::shared_ptr<const TlsFiles> before = this->files();
   if (!std::includes(next->ca_digests.begin(), next->ca_digests.end(),
-                     before.begin(), before.end()) &&
+                     before->ca_digests.begin(), before->ca_digests.end()) &&
       changes_.Refuse() < 2)
     return;
   changes_.Accept();
@@ -176,6 +176,7 @@ std::vector<FollowedCertificate> TlsWatch::certificates() const {
     certificates.push_back({.file = options_.tls_cert_file,
                             .subject = files->subject,
                             .serial = files->serial,
+                            .digest = files->digest,
                             .begin = files->begin,
                             .end = files->end});
   }
@@ -183,6 +184,7 @@ std::vector<FollowedCertificate> TlsWatch::certificates() const {
     certificates.push_back({.file = options_.tls_ca_file,
                             .subject = authority.subject,
                             .serial = authority.serial,
+                            .digest = authority.digest,
                             .is_authority = true,
                             .begin = authority.begin,
                             .end = authority.end});
@@ -239,9 +241,9 @@ void TlsWatch::Warn(const FollowedCertificate& certificate, absl::Time now,
 void TlsWatch::WarnOfEnd(absl::Time now) {
   std::map<std::pair<std::string, std::string>, Warned> warned;
   for (const FollowedCertificate& each : certificates()) {
-    Warned& last = warned_[{each.file, each.serial}];
+    Warned& last = warned_[{each.file, each.digest}];
     Warn(each, now, last);
-    warned[{each.file, each.serial}] = last;
+    warned[{each.file, each.digest}] = last;
   }
   warned_ = std::move(warned);
 }
@@ -275,10 +277,10 @@ std::vector<FollowedCertificate> FollowedCertificates() {
     }
   }
   std::vector<FollowedCertificate> certificates;
-  std::set<std::pair<std::string, std::string>> known;  // file, serial
+  std::set<std::pair<std::string, std::string>> known;  // file, digest
   for (const auto& followed : all) {
     for (FollowedCertificate& each : followed->watch().certificates()) {
-      if (known.emplace(each.file, each.serial).second)
+      if (known.emplace(each.file, each.digest).second)
         certificates.push_back(std::move(each));
     }
   }

@@ -35,6 +35,7 @@ struct FollowedCertificate {
   std::string file;
   std::string subject = {};
   std::string serial = {};
+  std::string digest = {};  // SHA-256
   bool is_authority = false;
   absl::Time begin;
   absl::Time end;
@@ -85,7 +86,7 @@ class TlsWatch {
   // Poll's.
   FileChanges changes_;
   std::map<std::pair<std::string, std::string>, Warned>
-      warned_;  // file, serial
+      warned_;  // file, digest
 
   mutable Mutex mutex_;
   std::shared_ptr<const TlsFiles> files_ GUARDED_BY(mutex_);

@@ -1,11 +1,8 @@
 #include "common/credentials/tls_watch.h"
 
 #include <fcntl.h>
-#include <openssl/bio.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rsa.h>
-#include <openssl/x509.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "common/config/read_file.h"
 #include "common/credentials/authority.h"
+#include "common/credentials/testing/plain_certificate.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/logging/testing/log_capture.h"
 #include "gmock/gmock.h"
@@ -34,31 +32,6 @@ using ::testing::IsEmpty;
 // As one who writes the file in place.
 void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
-}
-
-std::string TextOf(BIO* bio) {
-  char* text = nullptr;
-  const long size = BIO_get_mem_data(bio, &text);
-  std::string copy(text, static_cast<size_t>(size));
-  BIO_free(bio);
-  return copy;
-}
-
-// Signed by itself, with an RSA key of 1024 bits.
-CertificateAndKey WeakCertificate() {
-  EVP_PKEY* const key = EVP_RSA_gen(1024);
-  X509* const certificate = X509_new();
-  X509_gmtime_adj(X509_getm_notBefore(certificate), -60);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 30 * 24 * 3600);
-  X509_set_pubkey(certificate, key);
-  EXPECT_NE(X509_sign(certificate, key, EVP_sha256()), 0);
-  BIO* const certificate_pem = BIO_new(BIO_s_mem());
-  BIO* const key_pem = BIO_new(BIO_s_mem());
-  PEM_write_bio_X509(certificate_pem, certificate);
-  PEM_write_bio_PrivateKey(key_pem, key, nullptr, nullptr, 0, nullptr, nullptr);
-  X509_free(certificate);
-  EVP_PKEY_free(key);
-  return {.certificate = TextOf(certificate_pem), .key = TextOf(key_pem)};
 }
 
 class TlsWatchTest : public testing::Test {
@@ -143,7 +116,12 @@ TEST_F(TlsWatchTest, ASetThatDoesNotCheckOutChangesNothingAndIsOneLine) {
   Use(foreign);
   expect_refused("--tls_cert_file", "signed it, and one had");
   // The system's OpenSSL would refuse it at each handshake.
-  const CertificateAndKey weak = WeakCertificate();
+  const absl::Time now = absl::Now();
+  const CertificateAndKey weak =
+      MakePlainCertificate({.name = "weak",
+                            .begin = now - absl::Minutes(1),
+                            .end = now + absl::Hours(1)},
+                           {EVP_RSA_gen(1024), &EVP_PKEY_free});
   Write(options_.tls_cert_file, weak.certificate);
   Write(options_.tls_key_file, weak.key);
   expect_refused("--tls_cert_file",
@@ -248,6 +226,42 @@ TEST_F(TlsWatchTest, EveryAuthorityIsWarnedOf) {
   Write(options_.tls_ca_file,
         *ReadTextFile(ours_.ca_file()) + others + *other.Renew(others, now));
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
+}
+
+// The way in which an authority gets a new key.
+TEST_F(TlsWatchTest, AnOldKeyOfAnAuthorityIsWarnedOfBesideItsNewOne) {
+  const absl::Time now = absl::Now();
+  const absl::Time begin = now - absl::Hours(24 * 100);
+  const CertificateAuthority old =
+      *CertificateAuthority::Create("other", begin, now + absl::Hours(24));
+  const CertificateAuthority next = *CertificateAuthority::Create(
+      "other", begin, now + absl::Hours(24 * 300));
+  Write(options_.tls_ca_file, *ReadTextFile(ours_.ca_file()) +
+                                  old.pem()->certificate +
+                                  next.pem()->certificate);
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed"),
+                                  AllOf(HasSubstr(" W certificate.expires"),
+                                        HasSubstr("subject=\"CN=other\""))));
+}
+
+TEST_F(TlsWatchTest, AuthoritiesOfOneSerialNumberAreWarnedOfOnceEach) {
+  const absl::Time now = absl::Now();
+  const auto authority = [&](const std::string& name, int days) {
+    return MakePlainCertificate({.name = name,
+                                 .begin = now - absl::Hours(24 * 100),
+                                 .end = now + absl::Hours(24) * days})
+        .certificate;
+  };
+  Write(options_.tls_ca_file,
+        *ReadTextFile(ours_.ca_file()) + authority("soon", 1) +
+            authority("late", 300) + authority("ended", -1));
+  EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed"),
+                                  AllOf(HasSubstr(" W certificate.expires"),
+                                        HasSubstr("subject=\"CN=soon\"")),
+                                  AllOf(HasSubstr(" E certificate.expired"),
+                                        HasSubstr("subject=\"CN=ended\""))));
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_EQ(watch_->certificates().size(), 5u);
 }
 
 TEST(EndWarningTest, IsTwoWeeksOrAQuarterOfTheTime) {

@@ -1,5 +1,6 @@
 #include "common/program/monitoring.h"
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -34,7 +35,15 @@ absl::StatusOr<std::unique_ptr<Server>> StartAt(std::string_view flag,
 }  // namespace
 
 void AddCertificateMetrics(MetricPage& page) {
+  // Of those that have both labels in common, such as an authority's old and new key,
+  // the first to expire.
+  std::map<std::pair<std::string, std::string>, FollowedCertificate> first;
   for (const FollowedCertificate& each : FollowedCertificates()) {
+    const auto [known, is_new] =
+        first.try_emplace({each.file, each.subject}, each);
+    if (!is_new && each.end < known->second.end) known->second = each;
+  }
+  for (const auto& [labels, each] : first) {
     page.AddGauge("ringmaster_certificate_expiry_timestamp_seconds",
                   "When the process's certificate, or one that it depends on, "
                   "or an authority of its CA file, expires, in seconds since "

@@ -1,9 +1,13 @@
 #include "common/program/monitoring.h"
 
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/credentials/testing/plain_certificate.h"
 #include "common/credentials/testing/test_certificates.h"
 #include "common/credentials/tls_watch.h"
 #include "gmock/gmock.h"
@@ -13,6 +17,7 @@ namespace ringmaster {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(CertificateMetricsTest, SayWhenEachCertificateEnds) {
@@ -41,6 +46,32 @@ TEST(CertificateMetricsTest, SayWhenEachCertificateEnds) {
   MetricPage page;
   AddCertificateMetrics(page);
   EXPECT_THAT(page.families(), IsEmpty());
+}
+
+// Prometheus takes no page that says one thing twice.
+TEST(CertificateMetricsTest, OfOneSubjectTheFirstToEnd) {
+  const absl::Time now = absl::Now();
+  const auto authority = [&](int days) {
+    return MakePlainCertificate({.name = "one",
+                                 .begin = now,
+                                 .end = now + absl::Hours(24) * days})
+        .certificate;
+  };
+  const std::string ca_file = testing::TempDir() + "/both.pem";
+  const std::string soon = authority(40);
+  std::ofstream(ca_file) << authority(80) << soon << authority(90);
+  const auto watch = FollowTlsFiles({.tls_ca_file = ca_file});
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  MetricPage page;
+  AddCertificateMetrics(page);
+  const std::string name =
+      absl::StrCat("ringmaster_certificate_expiry_timestamp_seconds{file=\"",
+                   ca_file, "\",subject=\"CN=one\"} ");
+  const std::string text = page.Text();
+  EXPECT_EQ(text.find(name), text.rfind(name));
+  EXPECT_THAT(
+      text, HasSubstr(absl::StrCat(
+                name, absl::ToUnixSeconds(now + absl::Hours(24) * 40), "\n")));
 }
 
 }  // namespace
