@@ -184,14 +184,17 @@ const Worker* BadLinkOf(const State& state, const Job& job,
 IdlePool::IdlePool(const State& state, const Job& job, v1::Role role)
     : IdlePool(state, job, role, Taken()) {
   for (const Job* const before : ClaimantsBefore(state, job)) {
+    // What it has makes a difference only to a job that is to begin.
+    const bool begins = ClaimOf(*before) == Claim::kToBegin;
     const IdlePool workers(state, *before, v1::ROLE_WORKER, taken_);
     // A job without servers lacks none and claims none.
     if (before->sharding.servers == 0) {
-      Take(workers.ClaimsBefore(job, workers.HasEnough()));
+      Take(workers.ClaimsBefore(job, begins && workers.HasEnough()));
       continue;
     }
     const IdlePool servers(state, *before, v1::ROLE_PARAMETER_SERVER, taken_);
-    const bool has_enough = workers.HasEnough() && servers.HasEnough();
+    const bool has_enough =
+        begins && workers.HasEnough() && servers.HasEnough();
     Take(workers.ClaimsBefore(job, has_enough));
     Take(servers.ClaimsBefore(job, has_enough));
   }
