@@ -14,8 +14,9 @@
 //              commits a step----------> released, an idle worker like others
 //
 // The job waits for absent members only where there is a reason to: where
-// nobody who is there holds the newest step, for Config::state_wait; where most
-// of the members went at the same time, which points to the coordinator's own
+// nobody who is there holds the newest step, or only copies that took no part in
+// the generation (docs/decisions/0060), for Config::state_wait; where most of the
+// members went at the same time, which points to the coordinator's own
 // connection, for Config::reattach_budget. A member that is known to have ended
 // is not waited for: one that left, and one whose name has another life.
 //

@@ -142,7 +142,8 @@ void RollBack(Turn& turn, Job& job) {
   if (is_saved) {
     turn.Emit(v1::EVENT_SEVERITY_INFO, "job.resumes", job, "",
               absl::StrCat("goes on from the checkpoint of step ", best,
-                           ", which its last members left; no step is lost"),
+                           ", which its last members left",
+                           job.has_told_loss ? "" : "; no step is lost"),
               /*verdict=*/nullptr, best);
     return;
   }
@@ -164,6 +165,18 @@ void RollBack(Turn& turn, Job& job) {
                          "own made beyond it"
                        : ""),
       /*verdict=*/nullptr, best);
+}
+
+// Keeps the highest clock of those that the next generation sets back.
+void KeepHighestClock(Job& job) {
+  if (job.highest_clock == kUnknownClock) job.highest_clock = 0;
+  job.highest_clock = std::max(job.highest_clock, job.best_step);
+  for (const Member& member : job.members) {
+    if (member.identity.role != v1::ROLE_WORKER) continue;
+    job.highest_clock =
+        std::max({job.highest_clock, member.step,
+                  member.halted.has_value() ? member.halted->applied_step : 0});
+  }
 }
 
 // Nothing is lost, but all workers count from the resume step again.
@@ -383,6 +396,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   const int64_t updates = UpdatesBeyond(job, formation.resume_step);
   if (updates != kUnknownUpdates)
     job.updates_to_set_back = updates - job.updates_set_back;
+  KeepHighestClock(job);
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.placements =
       PlaceShardsOf(turn.state, job, identities, formation.shard_step);
@@ -476,6 +490,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   } else if (!job->sharding.is_lockstep) {
     SetClocks(turn, *job);
   }
+  job->has_told_loss = false;
   if (IsNew(*job)) job->start_time = turn.time;
   job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
   turn.Touch(*job);

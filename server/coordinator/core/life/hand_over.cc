@@ -64,6 +64,22 @@ std::set<int> NeededLeavers(const State& state, const Job& job,
   return needed;
 }
 
+const Worker* WorkerAt(const State& state, const Job& job, int rank) {
+  return state.FindWorker(
+      job.members[static_cast<size_t>(rank)].identity.worker);
+}
+
+// Returns how long before the end of its patience a leaver of `job` has to begin
+// with a checkpoint: twice what one took; and before it all halt, which a
+// successor that hangs may not, and a generation forms. Where none was measured,
+// each way gets half of the time.
+absl::Duration SaveReserve(const Config& config, const Job& job,
+                           absl::Duration patience) {
+  return job.checkpoint_duration > absl::ZeroDuration()
+             ? 2 * job.checkpoint_duration + config.halt_budget + kFormingTime
+             : patience / 2;
+}
+
 std::vector<std::string> Newcomers(const Job& job) {
   std::vector<std::string> names;
   for (const Member& member : job.members) {
@@ -264,7 +280,8 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   plan.why = WhyRelieved(job, held);
   if (plan.needed.empty()) return plan;
   const bool is_named = IsInCheckpoint(job, held.step);
-  const bool is_saved = is_named && UpdatesBeyond(job, held.step) == 0;
+  const bool has_updates = UpdatesBeyond(job, held.step) != 0;
+  const bool is_saved = is_named && (!has_updates || held.takes_checkpoint);
   const bool can_save = !is_named && CanSave(state, job);
   const bool must_save =
       can_save && LatestSave(turn, job, plan.needed) <= turn.now;
@@ -278,10 +295,13 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   } else if (is_saved) {
     plan.needed.clear();
     plan.is_saved = true;
-    plan.why = held.step == 0
-                   ? std::string("no step was made, so none is lost")
-                   : absl::StrCat("the checkpoint of step ", held.step,
-                                  " is written, so no step is lost");
+    plan.why = held.step > 0 ? absl::StrCat("the checkpoint of step ",
+                                            held.step, " is written")
+                             : std::string("no step of all workers was made");
+    if (!has_updates && !held.may_lack_steps) {
+      plan.why = held.step > 0 ? absl::StrCat(plan.why, ", so no step is lost")
+                               : "no step was made, so none is lost";
+    }
   } else if (can_save) {
     plan.way = LeaveWay::kSave;
   } else {
@@ -294,18 +314,28 @@ MonotonicTime LatestSave(const Turn& turn, const Job& job,
                          const std::set<int>& needed) {
   MonotonicTime latest = MonotonicTime::InfiniteFuture();
   for (const int rank : needed) {
-    const Worker* const worker = turn.state.FindWorker(
-        job.members[static_cast<size_t>(rank)].identity.worker);
+    const Worker* const worker = WorkerAt(turn.state, job, rank);
     if (worker == nullptr || !worker->patience.has_value()) continue;
-    // Twice what one took; and before it all halt, which a successor that hangs
-    // may not, and a generation forms. Where none was measured, each way gets half
-    // of the time.
     const absl::Duration reserve =
-        job.checkpoint_duration > absl::ZeroDuration()
-            ? 2 * job.checkpoint_duration + turn.config.halt_budget +
-                  kFormingTime
-            : *worker->patience / 2;
+        SaveReserve(turn.config, job, *worker->patience);
     if (reserve >= *worker->patience) continue;
+    latest = std::min(latest, worker->leaves_by - reserve);
+  }
+  return latest;
+}
+
+MonotonicTime LatestHandOver(const Turn& turn, const Job& job,
+                             const HeldState& held) {
+  MonotonicTime latest = MonotonicTime::InfiniteFuture();
+  for (const int rank : NeededLeavers(turn.state, job, held.copies)) {
+    const Worker* const worker = WorkerAt(turn.state, job, rank);
+    if (worker == nullptr || worker->patience.value_or(absl::ZeroDuration()) <=
+                                 absl::ZeroDuration()) {
+      continue;
+    }
+    const absl::Duration reserve =
+        std::min(SaveReserve(turn.config, job, *worker->patience),
+                 *worker->patience / 2);
     latest = std::min(latest, worker->leaves_by - reserve);
   }
   return latest;
@@ -336,6 +366,9 @@ void OnHandOverDeadline(Turn& turn, Job& job) {
 
 bool ReleaseLeavers(Turn& turn, Job& job, const LeavePlan& plan, int64_t step) {
   if (plan.way == LeaveWay::kNone || plan.way == LeaveWay::kSave) return false;
+  // A job gives way with all members or none: without the others, those that
+  // hold its state could neither train on nor write a checkpoint.
+  if (plan.way == LeaveWay::kWait && job.gives_way.has_value()) return false;
   if (plan.is_saved) job.saved_step = step;
   bool has_released = false;
   for (Member& member : job.members) {

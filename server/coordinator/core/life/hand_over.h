@@ -12,6 +12,9 @@
 //   checkpoints                         leavers write one, and halt again
 //   nobody, and no checkpoints          the job waits for a worker; the leaver
 //                                       is told so
+// A checkpoint of the step at which the slowest of workers with clocks of their own
+// is may lack updates that others made beyond it, and does not let anybody go then
+// (docs/decisions/0060).
 // If the job gives way (let_go.h), all leave, and nobody takes over.
 // If the state is in shards (shards.h), the members are asked to pause (growth.h)
 // and the leaver is given no shards in the next generation, but stays if others
@@ -88,6 +91,10 @@ struct HeldState {
   int64_t step = 0;
   // There is none, although steps were made.
   bool is_rollback = false;
+  // Others, who are lost, may have got further.
+  bool may_lack_steps = false;
+  // The job gives way with what its checkpoint of `step` has.
+  bool takes_checkpoint = false;
 };
 
 // The way in which the leavers go.
@@ -122,6 +129,12 @@ struct LeavePlan {
 // them goes; InfiniteFuture if they have no time limit, or less time than one takes.
 [[nodiscard]] MonotonicTime LatestSave(const Turn& turn, const Job& job,
                                        const std::set<int>& needed);
+
+// Returns when a job that waits for absent members has to go on at the latest, so
+// that its leavers can still hand over, or write, what they alone have of `held`;
+// InfiniteFuture if there are none, or they have no time limit.
+[[nodiscard]] MonotonicTime LatestHandOver(const Turn& turn, const Job& job,
+                                           const HeldState& held);
 
 // The hand-over is not done at that time, or has not begun, as the job waits: halts
 // the members, or considers anew what they do.

@@ -89,6 +89,10 @@ void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
 
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
   job.gives_way = WhyGivesWay(state, job, gifts);
+  if (!job.gives_way.has_value() &&
+      job.suspend_retry == MonotonicTime::InfiniteFuture()) {
+    job.has_trained_on = false;  // nobody asks it any more
+  }
   std::vector<Worker*> drained;
   std::set<const Worker*> chosen;
   for (const Member& member : job.members) {

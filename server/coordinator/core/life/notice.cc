@@ -15,11 +15,14 @@ namespace {
 // present generation of `job`, after clocks were set back for it, and is the
 // newest.
 bool HasAllSetBack(const Job& job, const v1::Notice& notice) {
-  // Older workers do not say; the one of a generation that makes no step is its
-  // own, but for one that was still being written.
+  // Older workers do not say. No earlier generation can have copied a step that
+  // none of its clocks had got to; and one that makes no step, for a checkpoint,
+  // writes that of its own.
   const bool is_of_generation =
       notice.snapshot_generation() == job.generation ||
-      (notice.snapshot_generation() == 0 && job.closing == Closing::kSave);
+      (notice.snapshot_generation() == 0 &&
+       (notice.step() > job.highest_clock ||
+        (job.closing == Closing::kSave && notice.step() == job.resume_step)));
   return is_of_generation && notice.step() >= job.figures.checkpoint_step();
 }
 

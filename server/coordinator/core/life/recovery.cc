@@ -102,6 +102,11 @@ struct FoldVisitor {
     NoteFormed(state, record.generation, record.formed_by);
     job->state = v1::JOB_STATE_PREPARING;
     if (job->generation == 0) job->first_generation = record.generation;
+    // A first one sets no clock back; the numbers of others are not journaled.
+    const bool is_known = job->sharding.is_lockstep || record.is_rollback ||
+                          (job->members.empty() && record.resume_step == 0);
+    job->updates_set_back = is_known ? 0 : kUnknownUpdates;
+    job->highest_clock = is_known ? 0 : kUnknownClock;
     if (job->members.empty()) job->stay_began = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
@@ -273,8 +278,6 @@ void Resume(State& state, Job& job) {
   job.told_generation = job.generation;
   job.is_recovered = true;
   job.has_trained = true;
-  if (!job.sharding.is_lockstep && job.resume_step > 0)
-    job.updates_set_back = kUnknownUpdates;
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
     Worker worker = DetachedWorker(member.identity, job);

@@ -120,10 +120,11 @@ bool AreAllAt(const Job& job, int64_t step) {
 // their own do not wait for each other, so one says nothing of the others.
 bool MayLackSteps(const Job& job, int64_t step) {
   if (!job.has_trained || job.closing != Closing::kNone ||
-      !NeedsGivenCopies(job, step) || AreAllAt(job, step)) {
+      AreAllAt(job, step) ||
+      (job.sharding.is_lockstep && IsSomebodyAt(job, step))) {
     return false;
   }
-  return !job.sharding.is_lockstep || !IsSomebodyAt(job, step);
+  return NeedsGivenCopies(job, step);
 }
 
 // Returns the point for a job whose state is in shards.
@@ -279,6 +280,16 @@ bool IsEnough(const Job& job, const ResumePoint& point,
          present.servers >= LeastCount(job, v1::ROLE_PARAMETER_SERVER);
 }
 
+// Returns true if `job`, which is asked to give way, could train on with the
+// members that it has, and those that could join.
+bool CanTrainOn(const State& state, const Job& job, const ResumePoint& point) {
+  const auto count = [&](v1::Role role) {
+    return AliveCount(job, role) + IdleToJoin(state, job, role);
+  };
+  return IsEnough(job, point,
+                  {count(v1::ROLE_WORKER), count(v1::ROLE_PARAMETER_SERVER)});
+}
+
 // Members stay halted with their state. A wait that goes on, for the same or
 // something else, is one event.
 void Wait(Turn& turn, Job& job, std::string message) {
@@ -314,12 +325,22 @@ bool WaitsForReturn(Turn& turn, Job& job) {
   return true;
 }
 
-std::set<int> LeaverRanks(const State& state, const Job& job) {
-  std::set<int> ranks;
-  for (const Member& member : job.members) {
-    if (IsLeaver(state, job, member)) ranks.insert(member.identity.rank);
+// The state, and who holds it.
+HeldState Held(const Job& job, const ResumePoint& point) {
+  HeldState held;
+  held.step = point.resume_step;
+  held.is_rollback = point.is_rollback;
+  held.may_lack_steps = point.may_lack_steps;
+  if (point.is_rollback) return held;
+  if (point.shard_step.has_value()) {
+    held.copies = CopyHolders(job, *point.shard_step);
+  } else if (job.sharding.shards == 0 && point.resume_step > 0) {
+    std::set<int>& ranks = held.copies.emplace_back();
+    for (const Member* const holder : Holders(job, point.applied_step)) {
+      ranks.insert(holder->identity.rank);
+    }
   }
-  return ranks;
+  return held;
 }
 
 // Takes those back who are needed. Returns true if the job waits for members that
@@ -339,9 +360,9 @@ bool WaitsForHolders(Turn& turn, Job& job) {
     return false;
   }
   // Those who leave are to hand over, while there is time, what they do hold.
-  const MonotonicTime latest =
-      now.is_rollback ? MonotonicTime::InfiniteFuture()
-                      : LatestSave(turn, job, LeaverRanks(turn.state, job));
+  const MonotonicTime latest = now.is_rollback
+                                   ? MonotonicTime::InfiniteFuture()
+                                   : LatestHandOver(turn, job, Held(job, now));
   if (!AwaitsHolders(turn, job, latest)) return false;
   job.has_older_copies = now.may_lack_steps;
   const std::string what =
@@ -359,32 +380,37 @@ bool WaitsForHolders(Turn& turn, Job& job) {
   return true;
 }
 
-// `job` goes on from `point`, and whoever may hold more did not come.
-void NoteStepsLost(Turn& turn, const Job& job, const ResumePoint& point) {
+// `job` goes on from `point`, or ends there, and whoever may hold more did not
+// come. Said once in a generation.
+void NoteStepsLost(Turn& turn, Job& job, const ResumePoint& point) {
+  if (!point.may_lack_steps || std::exchange(job.has_told_loss, true)) return;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, "",
-            absl::StrCat("goes on after step ", point.resume_step,
-                         ", from copies that took no part in generation ",
+            absl::StrCat("has step ", point.resume_step,
+                         " only in copies that took no part in generation ",
                          job.generation,
                          ": steps that this may have made after it are lost "
                          "with those who held them"),
             /*verdict=*/nullptr, point.resume_step);
 }
 
-// The state, and who holds it.
-HeldState Held(const Job& job, const ResumePoint& point) {
-  HeldState held;
-  held.step = point.resume_step;
-  held.is_rollback = point.is_rollback;
-  if (point.is_rollback) return held;
-  if (point.shard_step.has_value()) {
-    held.copies = CopyHolders(job, *point.shard_step);
-  } else if (job.sharding.shards == 0 && point.resume_step > 0) {
-    std::set<int>& ranks = held.copies.emplace_back();
-    for (const Member* const holder : Holders(job, point.applied_step)) {
-      ranks.insert(holder->identity.rank);
-    }
+// What goes with leavers that are released, after which nobody could tell.
+void NoteLossByRelease(Turn& turn, Job& job, const ResumePoint& point,
+                       const LeavePlan& leave) {
+  if (leave.way != LeaveWay::kRelease && leave.way != LeaveWay::kHandOver) {
+    return;
   }
-  return held;
+  NoteStepsLost(turn, job, point);
+  const int64_t step = point.resume_step;
+  if (!leave.is_saved || leave.way != LeaveWay::kRelease ||
+      UpdatesBeyond(job, step) == 0) {
+    return;
+  }
+  job.has_told_loss = true;
+  turn.Emit(
+      v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, "",
+      absl::StrCat(LeaveText(turn.state, job), ": ", UnsavedWork(job, step),
+                   " are lost, since ", WhyNotSaved(job, step)),
+      /*verdict=*/nullptr, step);
 }
 
 // Nobody could take over from the leavers yet, and there is no checkpoint.
@@ -621,12 +647,19 @@ void Reform(Turn& turn, Job& job) {
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
-  if (IsUnsaved(job, point.resume_step))
+  // It would wait for another checkpoint for ever if it made no further step, or
+  // if its workers were always apart.
+  const bool takes_checkpoint =
+      IsInCheckpoint(job, point.resume_step) &&
+      UpdatesBeyond(job, point.resume_step) != 0 &&
+      (job.has_trained_on || !CanTrainOn(turn.state, job, point));
+  if (IsUnsaved(job, point.resume_step) && !takes_checkpoint)
     NoteUnsaved(turn, job, point.resume_step);
   LetMembersGo(turn.state, job, Gifts(turn.state));
   // Before anything else, since what the leavers held no longer counts after
   // their release.
-  const HeldState held = Held(job, point);
+  HeldState held = Held(job, point);
+  held.takes_checkpoint = takes_checkpoint && job.gives_way.has_value();
   // Those who were let go would have nothing to tell a coordinator that
   // restarts without a record of it: it would take the job for one that has
   // made no step.
@@ -639,13 +672,16 @@ void Reform(Turn& turn, Job& job) {
                                         ? LatestSave(turn, job, leave.needed)
                                         : MonotonicTime::InfiniteFuture();
   if (leave.way == LeaveWay::kSave) ReleaseBlanks(turn, job, held);
+  NoteLossByRelease(turn, job, point, leave);
   if (ReleaseLeavers(turn, job, leave, point.resume_step)) {
     point = FindResumePoint(job);
   }
   if (IsEmptied(job)) {
-    // Members that have loaded a checkpoint have not applied its step.
-    job.best_step =
-        std::max(point.applied_step, held.is_rollback ? 0 : held.step);
+    // Members that have loaded a checkpoint have not applied its step. Of workers
+    // with clocks of their own the faster ones are beyond it.
+    job.best_step = leave.is_saved ? held.step
+                                   : std::max(point.applied_step,
+                                              held.is_rollback ? 0 : held.step);
     Suspend(turn, job);
     return;
   }
@@ -671,7 +707,7 @@ void Reform(Turn& turn, Job& job) {
     WaitForJournal(turn, job, point);
     return;
   }
-  if (point.may_lack_steps) NoteStepsLost(turn, job, point);
+  NoteStepsLost(turn, job, point);
   FormGeneration(turn, job, next);
   job.hand_over_deadline = latest_save;
 }
@@ -695,6 +731,7 @@ std::string UnsavedText(const Job& job, int64_t step) {
 
 void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting) {
   const ResumePoint point = IsNew(job) ? ResumePoint() : FindResumePoint(job);
+  NoteStepsLost(turn, job, point);
   if (!SavesBeforeEnd(turn.state, job)) {
     const int64_t step = std::max(point.applied_step, point.resume_step);
     const bool lacks_updates =

@@ -31,6 +31,7 @@ void ReturnToQueue(Turn& turn, Job& job) {
   job.state = v1::JOB_STATE_QUEUED;
   job.gives_way.reset();
   job.suspend_retry = MonotonicTime::InfiniteFuture();
+  job.has_trained_on = false;
   ForgetSuspicions(job);
   ClearDeadlines(job);
   turn.state.active_jobs.erase(job.number);
@@ -65,6 +66,7 @@ void Suspend(Turn& turn, Job& job) {
       : job.best_step == 0 ? " before its first step"
                            : absl::StrCat(" after step ", job.best_step);
   const std::string why = *job.gives_way;
+  if (is_saved) job.updates_set_back = job.updates_to_set_back = 0;
   NoteEnded(turn, job);
   DropAll(turn, job);
   EndRehearsals(turn, job, absl::StrCat("job ", job.id, " ", why));
@@ -96,6 +98,7 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
 
 void NoteUnsaved(Turn& turn, Job& job, int64_t step) {
   job.suspend_retry = turn.now + kUnsavedTime;
+  job.has_trained_on = true;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.not_suspended", job, "",
             absl::StrCat("cannot be suspended now, and trains on, since ",
                          WhyNotSaved(job, step)));

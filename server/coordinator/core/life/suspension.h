@@ -8,6 +8,11 @@
 // suspended keeps its place there, and goes on as soon as there are workers; one that
 // somebody has suspended waits until it is resumed.
 //
+// Workers with clocks of their own may be apart, so that the checkpoint of the step
+// lacks updates: the job trains on for a while then, until it gets to another step. If
+// it cannot, or has done so once, it is suspended with the checkpoint that it has, and
+// says what is lost (job.steps_lost).
+//
 // A job of commands that may begin anew (ExternalProgram.requeue) is suspended in the
 // same way, but that its commands are asked to end, and begin anew later.
 //

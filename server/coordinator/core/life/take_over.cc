@@ -173,6 +173,11 @@ void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
   if (record.is_rollback || !job.sharding.is_lockstep) {
     job.counted_since = record.generation;
   }
+  // Nobody tells whether it was the first one, which set no clock back.
+  if (!job.sharding.is_lockstep) {
+    job.updates_set_back = kUnknownUpdates;
+    job.highest_clock = kUnknownClock;
+  }
   // Later steps that the older journal knew are given up; Seat adds those that
   // the members have applied.
   job.best_step = record.resume_step;

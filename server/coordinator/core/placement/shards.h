@@ -10,8 +10,9 @@
 // worker has its own clock (Sharding::is_lockstep is false), only the clocks go
 // back. A member that no longer takes part in a shard keeps its copy as of the
 // beginning of the generation until all holders have theirs; that copy counts if
-// there is no other. So a job that has every shard twice loses no step with one
-// holder, also while others load. Pure functions of their arguments.
+// there is no other, but tells nothing of how far the generation got, so others
+// who may hold more are waited for first (docs/decisions/0060). So a job that has
+// every shard twice loses no step with one holder, also while others load. Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_SHARDS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_SHARDS_H_
 

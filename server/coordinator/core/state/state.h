@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -216,6 +217,8 @@ struct Probing {
 
 // See Job::updates_set_back.
 inline constexpr int64_t kUnknownUpdates = -1;
+// See Job::highest_clock.
+inline constexpr int64_t kUnknownClock = std::numeric_limits<int64_t>::max();
 
 // The purpose of a generation that makes no step, because members leave; see
 // hand_over.h.
@@ -366,6 +369,14 @@ struct Job : JobTerms {
   // the members whose clocks the next generation sets back.
   int64_t updates_set_back = 0;
   int64_t updates_to_set_back = 0;
+  // The highest clock that any of its workers had before the present generation
+  // began; kUnknownClock: a restart forgot it.
+  int64_t highest_clock = 0;
+  // It could not give way, as no checkpoint had all it held, and trained on; it
+  // is still asked to.
+  bool has_trained_on = false;
+  // It has said that work of its last generation may be lost.
+  bool has_told_loss = false;
   // The step from which it was said to go on since; -1: that is so, or none was.
   int64_t promised_step = -1;
   // How long the last checkpoint took to write; zero: not known.
