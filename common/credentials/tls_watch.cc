@@ -154,10 +154,15 @@ void TlsWatch::TakeOverChanges(absl::Time now) {
     return;
   }
   const std::shared_ptr<const TlsFiles> before = this->files();
-  if (!std::includes(next->ca_digests.begin(), next->ca_digests.end(),
-                     before->ca_digests.begin(), before->ca_digests.end()) &&
-      changes_.Refuse() < 2)
+  const bool lacks_one =
+      !std::includes(next->ca_digests.begin(), next->ca_digests.end(),
+                     before->ca_digests.begin(), before->ca_digests.end());
+  // By what it holds, not by its time: some files are written anew each second.
+  if (lacks_one && withheld_ != next->ca) {
+    withheld_ = next->ca;
     return;
+  }
+  withheld_.clear();
   changes_.Accept();
   LogEvent(LogLevel::kInfo, "certificate.renewed",
            {{"file", options_.tls_cert_file},

@@ -85,6 +85,8 @@ class TlsWatch {
 
   // Poll's.
   FileChanges changes_;
+  // The CA file that lacked an authority when it was last looked at.
+  std::string withheld_;
   std::map<std::pair<std::string, std::string>, Warned>
       warned_;  // file, digest
 

@@ -64,7 +64,7 @@ class CollectiveTest(unittest.TestCase):
             cluster.start_coordinator()
             cluster.start_worker("a", slots=3)
             job_id = cluster.submit(gpt_job(text, workers=3, steps=ENDLESS, evaluate_every=1, evaluation_samples=1,
-                                            sample={"prompt": "the ring ", "bytes": 300}))
+                                            sample={"prompt": "the ring ", "bytes": 3000}))
 
             def straggler():
                 job = cluster.job(job_id)

@@ -55,8 +55,10 @@ absl::StatusOr<std::unique_ptr<CallLimits::Call>> CallLimits::Begin(
       std::chrono::system_clock::now() +
           absl::ToChronoMilliseconds(values_.time),
       [method = call->method_, address = call->address_,
-       context = call->context_, time = values_.time](bool is_due) {
+       context = call->context_, is_cut = call->is_cut_,
+       time = values_.time](bool is_due) {
         if (!is_due) return;
+        is_cut->store(true);
         LogEvent(LogLevel::kWarning, "parameters.call_cut",
                  {{"method", method},
                   {"address", address},

@@ -8,6 +8,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@ class CallLimits {
     // Counts `bytes` until the end of the call.
     //   RESOURCE_EXHAUSTED  others hold too many
     [[nodiscard]] absl::Status Hold(int64_t bytes);
+    // True once it took too long. gRPC says so a moment later.
+    bool is_cut() const { return is_cut_->load(); }
 
    private:
     friend class CallLimits;
@@ -54,6 +57,9 @@ class CallLimits {
     const std::string address_;
     int64_t bytes_ = 0;
     std::shared_ptr<CallContext> context_;  // null: not begun
+    // Shared with the alarm, which may ring on while the call is destroyed.
+    const std::shared_ptr<std::atomic<bool>> is_cut_ =
+        std::make_shared<std::atomic<bool>>(false);
     grpc::Alarm too_long_;
   };
 

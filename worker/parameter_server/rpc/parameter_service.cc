@@ -129,7 +129,8 @@ absl::StatusOr<v1::PushRequest> Receive(
     if (next.has_chunk()) RETURN_IF_ERROR(gradient.Add(next.chunk()));
   } while (reader.Read(&next));
   // A call that was cut ends like one whose client has sent all.
-  if (context.IsCancelled()) return absl::CancelledError("the call was cut");
+  if (call.is_cut() || context.IsCancelled())
+    return absl::CancelledError("the call was cut");
   RETURN_IF_ERROR(gradient.CheckComplete());
   return first;
 }

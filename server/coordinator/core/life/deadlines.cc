@@ -126,10 +126,8 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
     job->halt_deadline += delay;
     job->stop_deadline += delay;
     job->suspicion_deadline += delay;
-    if (job->probing.has_value()) {
-      job->probing->since += delay;
-      job->probing->due += delay;
-    }
+    // Not `since`, which has been.
+    if (job->probing.has_value()) job->probing->due += delay;
     job->pause_deadline += delay;
     job->rehearsal_deadline += delay;
     job->reattach_deadline += delay;

@@ -33,8 +33,7 @@ bool IsHeard(const State& state, const Job& job, int rank) {
   const bool has_answered =
       answer != job.probing->answers.end() && answer->second.has_value();
   return !member.is_lost && worker != nullptr && worker->session != 0 &&
-         worker->last_heard >
-             (has_answered ? job.probing->since : job.probing->due);
+         (has_answered || worker->last_heard > job.probing->due);
 }
 
 }  // namespace

@@ -396,15 +396,10 @@ void NoteStepsLost(Turn& turn, Job& job, const ResumePoint& point) {
 // What goes with leavers that are released, after which nobody could tell.
 void NoteLossByRelease(Turn& turn, Job& job, const ResumePoint& point,
                        const LeavePlan& leave) {
-  if (leave.way != LeaveWay::kRelease && leave.way != LeaveWay::kHandOver) {
-    return;
-  }
+  if (leave.way != LeaveWay::kRelease) return;
   NoteStepsLost(turn, job, point);
   const int64_t step = point.resume_step;
-  if (!leave.is_saved || leave.way != LeaveWay::kRelease ||
-      UpdatesBeyond(job, step) == 0) {
-    return;
-  }
+  if (!leave.is_saved || UpdatesBeyond(job, step) == 0) return;
   job.has_told_loss = true;
   turn.Emit(
       v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, "",
