@@ -21,7 +21,7 @@ namespace ringmaster {
     std::shared_ptr<const AccessControl> access,
     std::shared_ptr<RefusalLog> refusals);
 
-// What the caller showed, and where it is: "10.0.0.7", or "unix".
+// The credentials that the caller showed, and its place: "10.0.0.7", or "unix".
 [[nodiscard]] Credentials CredentialsOf(const grpc::ServerContextBase& context);
 [[nodiscard]] std::string AddressOf(const grpc::ServerContextBase& context);
 

@@ -19,7 +19,7 @@ namespace ringmaster {
 
 class RefusalLog {
  public:
-  // Of events with that name, whose field `subject` says what was refused.
+  // Lines are events of that name; their field `subject` says what was refused.
   explicit RefusalLog(Clock& clock = Clock::Real(),
                       std::string_view event = "access.refused",
                       std::string_view subject = "method",

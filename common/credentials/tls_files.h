@@ -51,8 +51,8 @@ struct TlsFiles {
   // All certificates of the CA file, not null, and SHA-256 of each.
   std::shared_ptr<X509_STORE> ca_store = {};
   std::set<std::string> ca_digests = {};
-  // Of the CA file, also without a certificate; of one subject and
-  // key that has several certificates, the one that lasts longest.
+  // All in the CA file, also without a certificate; a subject and key that has
+  // several certificates is there once, by the one that lasts longest.
   std::vector<Authority> authorities = {};
 };
 

@@ -60,7 +60,7 @@ class TlsWatch {
   // call at a time; `now` is this machine's clock, which says what is valid.
   void Poll(absl::Time now) EXCLUDES(mutex_);
 
-  // Of the newest set: the certificate, if there is one, and the authorities.
+  // The newest set's: the certificate, if there is one, and the authorities.
   [[nodiscard]] std::vector<FollowedCertificate> certificates() const;
 
  private:

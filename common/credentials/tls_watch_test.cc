@@ -222,7 +222,7 @@ TEST_F(TlsWatchTest, EveryAuthorityIsWarnedOf) {
   // A new certificate of its own says nothing new of the authorities.
   Use(second_);
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));
-  // Of two certificates of one authority the longer counts.
+  // An authority with two certificates counts by the longer one.
   Write(options_.tls_ca_file,
         *ReadTextFile(ours_.ca_file()) + others + *other.Renew(others, now));
   EXPECT_THAT(Look(), ElementsAre(HasSubstr("certificate.renewed")));

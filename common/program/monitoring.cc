@@ -35,8 +35,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartAt(std::string_view flag,
 }  // namespace
 
 void AddCertificateMetrics(MetricPage& page) {
-  // Of those that have both labels in common, such as an authority's old and new key,
-  // the first to expire.
+  // Certificates may have both labels in common, as an authority's old and new key
+  // do: then the first to expire stands for them.
   std::map<std::pair<std::string, std::string>, FollowedCertificate> first;
   for (const FollowedCertificate& each : FollowedCertificates()) {
     const auto [known, is_new] =

@@ -1,5 +1,5 @@
 // GemmScratch lends memory for packed or rounded operands, for gemm.cc and
-// gemm_avx512.cc alone.
+// gemm_packed.cc alone.
 //
 // Thread-safety: thread-safe; every thread has its own memory.
 #ifndef RINGMASTER_WORKER_NN_GEMM_SCRATCH_H_

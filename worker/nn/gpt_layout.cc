@@ -1,60 +1,45 @@
 #include "worker/nn/gpt_layout.h"
 
-#include <cmath>
-#include <utility>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "worker/nn/spec_writer.h"
 
 namespace ringmaster {
 namespace {
 
-constexpr double kInitialDeviation = 0.02;
+WeightAndBias AddNorm(const std::string& name, int64_t dim,
+                      SpecWriter& writer) {
+  const int weight =
+      writer.Add(name + ".weight", {dim}, Initializer::Constant(1));
+  return {weight, writer.Add(name + ".bias", {dim}, Initializer::Constant(0))};
+}
 
-// Appends tensors in the order in which backward finishes them.
-class SpecWriter {
- public:
-  explicit SpecWriter(std::vector<TensorSpec>& specs) : specs_(specs) {}
-
-  int Add(std::string name, Shape shape, Initializer init) {
-    specs_.push_back({std::move(name), shape, init});
-    return static_cast<int>(specs_.size()) - 1;
-  }
-  WeightAndBias AddNorm(const std::string& name, int64_t dim) {
-    const int weight = Add(name + ".weight", {dim}, Initializer::Constant(1));
-    return {weight, Add(name + ".bias", {dim}, Initializer::Constant(0))};
-  }
-  // Hugging Face's Conv1D: [in,out].
-  WeightAndBias AddLinear(const std::string& name, int64_t in, int64_t out,
-                          double deviation) {
-    const int weight =
-        Add(name + ".weight", {in, out}, Initializer::Normal(deviation));
-    return {weight, Add(name + ".bias", {out}, Initializer::Constant(0))};
-  }
-
- private:
-  std::vector<TensorSpec>& specs_;
-};
+// Hugging Face's Conv1D: [in,out].
+WeightAndBias AddLinear(const std::string& name, int64_t in, int64_t out,
+                        double deviation, SpecWriter& writer) {
+  const int weight =
+      writer.Add(name + ".weight", {in, out}, Initializer::Normal(deviation));
+  return {weight, writer.Add(name + ".bias", {out}, Initializer::Constant(0))};
+}
 
 GptBlockTensors AddBlock(const GptSettings& settings, int64_t index,
                          SpecWriter& writer) {
   const std::string name = absl::StrCat("transformer.h.", index);
   const int64_t width = settings.width;
-  const double residual_deviation =
-      kInitialDeviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
+  const double residual_deviation = ResidualDeviation(settings.layers);
   GptBlockTensors block;
-  block.mlp_output = writer.AddLinear(name + ".mlp.c_proj", settings.hidden(),
-                                      width, residual_deviation);
-  block.mlp_input = writer.AddLinear(name + ".mlp.c_fc", width,
-                                     settings.hidden(), kInitialDeviation);
-  block.mlp_norm = writer.AddNorm(name + ".ln_2", width);
-  block.attention_output =
-      writer.AddLinear(name + ".attn.c_proj", width, width, residual_deviation);
-  block.attention_input = writer.AddLinear(name + ".attn.c_attn", width,
-                                           3 * width, kInitialDeviation);
-  block.attention_norm = writer.AddNorm(name + ".ln_1", width);
+  block.mlp_output = AddLinear(name + ".mlp.c_proj", settings.hidden(), width,
+                               residual_deviation, writer);
+  block.mlp_input = AddLinear(name + ".mlp.c_fc", width, settings.hidden(),
+                              kInitialDeviation, writer);
+  block.mlp_norm = AddNorm(name + ".ln_2", width, writer);
+  block.attention_output = AddLinear(name + ".attn.c_proj", width, width,
+                                     residual_deviation, writer);
+  block.attention_input = AddLinear(name + ".attn.c_attn", width, 3 * width,
+                                    kInitialDeviation, writer);
+  block.attention_norm = AddNorm(name + ".ln_1", width, writer);
   return block;
 }
 
@@ -92,7 +77,7 @@ ModelInput GptInput(const GptSettings& settings) {
 GptTensors LayOutGpt(const GptSettings& settings) {
   GptTensors tensors;
   SpecWriter writer(tensors.specs);
-  tensors.final_norm = writer.AddNorm("transformer.ln_f", settings.width);
+  tensors.final_norm = AddNorm("transformer.ln_f", settings.width, writer);
   tensors.blocks.resize(static_cast<size_t>(settings.layers));
   for (int64_t i = settings.layers; i-- > 0;)
     tensors.blocks[i] = AddBlock(settings, i, writer);

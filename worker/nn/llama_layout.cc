@@ -1,63 +1,46 @@
 #include "worker/nn/llama_layout.h"
 
-#include <cmath>
-#include <utility>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "worker/nn/spec_writer.h"
 
 namespace ringmaster {
 namespace {
 
-constexpr double kInitialDeviation = 0.02;
+int AddNorm(const std::string& name, int64_t dim, SpecWriter& writer) {
+  return writer.Add(name + ".weight", {dim}, Initializer::Constant(1));
+}
 
-// Appends tensors in the order in which backward finishes them.
-class SpecWriter {
- public:
-  explicit SpecWriter(std::vector<TensorSpec>& specs) : specs_(specs) {}
-
-  int AddNorm(const std::string& name, int64_t dim) {
-    return Add(name, {dim}, Initializer::Constant(1));
-  }
-  // [out,in], as in PyTorch's Linear; an embedding is [vocabulary,width].
-  int AddWeight(const std::string& name, int64_t out, int64_t in,
-                double deviation = kInitialDeviation) {
-    return Add(name, {out, in}, Initializer::Normal(deviation));
-  }
-
- private:
-  int Add(const std::string& name, Shape shape, Initializer init) {
-    specs_.push_back({name + ".weight", std::move(shape), init});
-    return static_cast<int>(specs_.size()) - 1;
-  }
-
-  std::vector<TensorSpec>& specs_;
-};
+// [out,in], as in PyTorch's Linear; an embedding is [vocabulary,width].
+int AddWeight(const std::string& name, int64_t out, int64_t in,
+              SpecWriter& writer, double deviation = kInitialDeviation) {
+  return writer.Add(name + ".weight", {out, in},
+                    Initializer::Normal(deviation));
+}
 
 LlamaBlockTensors AddBlock(const LlamaSettings& settings, int64_t index,
                            SpecWriter& writer) {
   const std::string name = absl::StrCat("model.layers.", index);
   const std::string attention = name + ".self_attn.";
   const int64_t width = settings.width;
-  const double residual_deviation =
-      kInitialDeviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
+  const double residual_deviation = ResidualDeviation(settings.layers);
   LlamaBlockTensors block;
-  block.down = writer.AddWeight(name + ".mlp.down_proj", width, settings.hidden,
-                                residual_deviation);
-  block.up = writer.AddWeight(name + ".mlp.up_proj", settings.hidden, width);
+  block.down = AddWeight(name + ".mlp.down_proj", width, settings.hidden,
+                         writer, residual_deviation);
+  block.up = AddWeight(name + ".mlp.up_proj", settings.hidden, width, writer);
   block.gate =
-      writer.AddWeight(name + ".mlp.gate_proj", settings.hidden, width);
-  block.mlp_norm = writer.AddNorm(name + ".post_attention_layernorm", width);
+      AddWeight(name + ".mlp.gate_proj", settings.hidden, width, writer);
+  block.mlp_norm = AddNorm(name + ".post_attention_layernorm", width, writer);
   block.attention_output =
-      writer.AddWeight(attention + "o_proj", width, width, residual_deviation);
+      AddWeight(attention + "o_proj", width, width, writer, residual_deviation);
   block.value =
-      writer.AddWeight(attention + "v_proj", settings.kv_width(), width);
+      AddWeight(attention + "v_proj", settings.kv_width(), width, writer);
   block.key =
-      writer.AddWeight(attention + "k_proj", settings.kv_width(), width);
-  block.query = writer.AddWeight(attention + "q_proj", width, width);
-  block.attention_norm = writer.AddNorm(name + ".input_layernorm", width);
+      AddWeight(attention + "k_proj", settings.kv_width(), width, writer);
+  block.query = AddWeight(attention + "q_proj", width, width, writer);
+  block.attention_norm = AddNorm(name + ".input_layernorm", width, writer);
   return block;
 }
 
@@ -114,13 +97,13 @@ LlamaTensors LayOutLlama(const LlamaSettings& settings) {
   SpecWriter writer(tensors.specs);
   const int64_t width = settings.width;
   if (!settings.is_tied)
-    tensors.head = writer.AddWeight("lm_head", settings.vocabulary, width);
-  tensors.final_norm = writer.AddNorm("model.norm", width);
+    tensors.head = AddWeight("lm_head", settings.vocabulary, width, writer);
+  tensors.final_norm = AddNorm("model.norm", width, writer);
   tensors.blocks.resize(static_cast<size_t>(settings.layers));
   for (int64_t i = settings.layers; i-- > 0;)
     tensors.blocks[i] = AddBlock(settings, i, writer);
   tensors.tokens =
-      writer.AddWeight("model.embed_tokens", settings.vocabulary, width);
+      AddWeight("model.embed_tokens", settings.vocabulary, width, writer);
   if (settings.is_tied) tensors.head = tensors.tokens;
   return tensors;
 }

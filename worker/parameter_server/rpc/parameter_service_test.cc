@@ -219,20 +219,30 @@ TEST_F(ParameterServiceTest, WhatTheStoreRefusesIsTold) {
             grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+// The service with other limits, and a client in this process.
+struct LimitedServer {
+  explicit LimitedServer(const CallLimits::Values& limits)
+      : service(store, Clock::Real(), limits) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service);
+    server = builder.BuildAndStart();
+    stub = v1::ParameterService::NewStub(
+        server->InProcessChannel(grpc::ChannelArguments()));
+  }
+
+  FakeStore store;
+  ParameterServiceImpl service;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<v1::ParameterService::Stub> stub;
+};
+
 // Whoever sends or reads nothing would hold a thread for ever.
 TEST(ParameterServiceLimitsTest, ACallThatTakesTooLongIsCut) {
   LogCapture log;
-  FakeStore store;
-  ParameterServiceImpl service(store, Clock::Real(),
-                               {.time = absl::Milliseconds(100)});
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto stub = v1::ParameterService::NewStub(
-      server->InProcessChannel(grpc::ChannelArguments()));
+  LimitedServer limited({.time = absl::Milliseconds(100)});
   grpc::ClientContext context;
   v1::PushResponse response;
-  const auto writer = stub->Push(&context, &response);
+  const auto writer = limited.stub->Push(&context, &response);
   v1::PushRequest first;
   first.mutable_range()->set_begin(100);
   first.mutable_range()->set_count(10);
@@ -245,17 +255,10 @@ TEST(ParameterServiceLimitsTest, ACallThatTakesTooLongIsCut) {
 
 // It ends like one whose client has sent all.
 TEST(ParameterServiceLimitsTest, AWholeGradientOfACallThatIsCutChangesNothing) {
-  FakeStore store;
-  ParameterServiceImpl service(store, Clock::Real(),
-                               {.time = absl::Milliseconds(100)});
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto stub = v1::ParameterService::NewStub(
-      server->InProcessChannel(grpc::ChannelArguments()));
+  LimitedServer limited({.time = absl::Milliseconds(100)});
   grpc::ClientContext context;
   v1::PushResponse response;
-  const auto writer = stub->Push(&context, &response);
+  const auto writer = limited.stub->Push(&context, &response);
   v1::PushRequest all;
   all.set_job_id("j-1");
   all.set_generation(7);
@@ -267,29 +270,23 @@ TEST(ParameterServiceLimitsTest, AWholeGradientOfACallThatIsCutChangesNothing) {
   all.mutable_chunk()->set_checksum(XXH3_64bits(&one, sizeof(one)));
   ASSERT_TRUE(writer->Write(all));
   EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  server->Shutdown();  // waits for the handler
-  EXPECT_EQ(store.pushed_begin, -1);
+  limited.server->Shutdown();  // waits for the handler
+  EXPECT_EQ(limited.store.pushed_begin, -1);
 }
 
 TEST(ParameterServiceLimitsTest, CallsBeyondTheLimitsAreRefused) {
-  FakeStore store;
-  ParameterServiceImpl service(store, Clock::Real(), {.calls = 0});
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto stub = v1::ParameterService::NewStub(
-      server->InProcessChannel(grpc::ChannelArguments()));
+  LimitedServer limited({.calls = 0});
   const auto expect_refused = [](const grpc::Status& status) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   };
   grpc::ClientContext shards_context;
   v1::GetShardsResponse shards;
-  expect_refused(stub->GetShards(&shards_context, {}, &shards));
+  expect_refused(limited.stub->GetShards(&shards_context, {}, &shards));
   grpc::ClientContext pull_context;
-  expect_refused(stub->Pull(&pull_context, {})->Finish());
+  expect_refused(limited.stub->Pull(&pull_context, {})->Finish());
   grpc::ClientContext push_context;
   v1::PushResponse pushed;
-  expect_refused(stub->Push(&push_context, &pushed)->Finish());
+  expect_refused(limited.stub->Push(&push_context, &pushed)->Finish());
 }
 
 }  // namespace
