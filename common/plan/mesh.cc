@@ -1,7 +1,9 @@
 #include "common/plan/mesh.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
+#include <utility>
 
 #include "common/plan/fold.h"
 #include "common/plan/host_chunks.h"
@@ -61,6 +63,26 @@ std::vector<int> PeersOf(int rank, const Topology& topology) {
   }
   peers.erase(rank);
   return {peers.begin(), peers.end()};
+}
+
+std::vector<int> MirrorDistances(int mirrors, const Topology& topology) {
+  const int n = topology.world_size();
+  // Without its copies on other hosts, to sort the most of them to the front.
+  std::vector<std::pair<int, int>> candidates;
+  for (int distance = 1; distance < n;
+       distance = IsMesh(topology) ? distance + 1 : distance * 2) {
+    int together = 0;
+    for (int rank = 0; rank < n; ++rank)
+      together += topology.AreTogether(rank, (rank + distance) % n) ? 1 : 0;
+    candidates.emplace_back(together, distance);
+  }
+  std::sort(candidates.begin(), candidates.end());
+  std::vector<int> distances;
+  for (const auto& [together, distance] : candidates) {
+    if (static_cast<int>(distances.size()) == mirrors) break;
+    distances.push_back(distance);
+  }
+  return distances;
 }
 
 }  // namespace ringmaster

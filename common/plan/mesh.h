@@ -36,6 +36,13 @@ inline constexpr int kMaxMeshSize = 16;
 // neighbours in the ring of hosts.
 [[nodiscard]] std::vector<int> PeersOf(int rank, const Topology& topology);
 
+// Returns the distances at which copies of a rank's part are held: that of rank
+// r by the ranks r + distance (mod world_size), which it is connected with.
+// Each is the one that brings most ranks a copy on another host, and of these
+// the least. At most `mirrors` of them; all if there are fewer other ranks.
+[[nodiscard]] std::vector<int> MirrorDistances(int mirrors,
+                                               const Topology& topology);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_PLAN_MESH_H_

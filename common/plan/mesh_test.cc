@@ -24,6 +24,40 @@ TEST(PeersOfTest, AreEverybodyInASmallWorld) {
   EXPECT_EQ(PeersOf(7, Topology::OneHost(16)).size(), 15u);
 }
 
+TEST(MirrorDistancesTest, CopiesAreOnOtherHosts) {
+  EXPECT_THAT(MirrorDistances(1, Topology::OneHost(4)), ElementsAre(1));
+  EXPECT_THAT(MirrorDistances(2, Topology::OneHost(4)), ElementsAre(1, 2));
+  EXPECT_THAT(MirrorDistances(1, Topology::OfHosts({3, 3})), ElementsAre(3));
+  EXPECT_THAT(MirrorDistances(2, Topology::OfHosts({2, 2, 2})),
+              ElementsAre(2, 3));
+  EXPECT_THAT(MirrorDistances(1, InTurn(6, 2)), ElementsAre(1));
+  // Rank 3 alone is on the other host: whatever the distance, one rank's copy
+  // goes there.
+  EXPECT_THAT(MirrorDistances(1, Topology::OfHosts({3, 1})), ElementsAre(1));
+}
+
+TEST(MirrorDistancesTest, AreAsManyAsThereAreOthers) {
+  EXPECT_THAT(MirrorDistances(2, Topology::OneHost(1)), ElementsAre());
+  EXPECT_THAT(MirrorDistances(2, Topology::OneHost(2)), ElementsAre(1));
+  EXPECT_THAT(MirrorDistances(0, Topology::OneHost(8)), ElementsAre());
+}
+
+TEST(MirrorDistancesTest, AreOfConnectedRanks) {
+  for (const int n : {16, 17, 24, 100}) {
+    for (const int hosts : {1, 3, 8}) {
+      const Topology topology = InTurn(n, hosts);
+      for (const int distance : MirrorDistances(2, topology)) {
+        for (int rank = 0; rank < n; ++rank) {
+          const std::vector<int> peers = PeersOf(rank, topology);
+          EXPECT_TRUE(std::binary_search(peers.begin(), peers.end(),
+                                         (rank + distance) % n))
+              << distance << " from " << rank << " of " << n;
+        }
+      }
+    }
+  }
+}
+
 TEST(PeersOfTest, AreSymmetric) {
   for (const int n : {2, 5, 16, 17, 40, 100}) {
     for (const int hosts : {1, 2, 3, n}) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/mesh.h"
 #include "common/plan/partition.h"
 #include "gtest/gtest.h"
 #include "worker/collective/communicator.h"
@@ -195,15 +196,25 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
   }
 
   template <typename T>
-  void CheckReduceScatter(int64_t count) {
-    const auto buffers = RunOnAll<T>(count, ReduceScatterSum);
-    for (int rank = 0; rank < n_; ++rank) {
-      const ElemRange chunk = ChunkOf(rank, n_, count);
-      for (int64_t i = chunk.begin; i < chunk.end(); ++i) {
-        ASSERT_TRUE(IsReduced<T>(
-            buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)], Kind(),
-            n_, i, salt_))
-            << i << " at rank " << rank;
+  void CheckReduceScatter(int64_t count, int mirrors) {
+    const auto buffers = RunOnAll<T>(count, [=](const BufferView& buffer) {
+      return ReduceScatterSum(buffer, mirrors);
+    });
+    const std::vector<int>& host_of_rank = GetParam().host_of_rank;
+    std::vector<int> distances =
+        MirrorDistances(mirrors, host_of_rank.empty() ? Topology::OneHost(n_)
+                                                      : Topology(host_of_rank));
+    distances.push_back(0);
+    for (const int distance : distances) {
+      for (int owner = 0; owner < n_; ++owner) {
+        const int rank = (owner + distance) % n_;
+        const ElemRange chunk = ChunkOf(owner, n_, count);
+        for (int64_t i = chunk.begin; i < chunk.end(); ++i) {
+          ASSERT_TRUE(IsReduced<T>(
+              buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)],
+              Kind(), n_, i, salt_))
+              << i << " at rank " << rank << " with " << mirrors << " mirrors";
+        }
       }
     }
   }
@@ -369,8 +380,10 @@ TEST_P(CollectiveResultsTest, NobodyIsNamedForASumThatIsTooLarge) {
 
 TEST_P(CollectiveResultsTest, ReduceScatterGivesEachRankItsChunkOfTheSum) {
   for (const int64_t count : Lengths()) {
-    CheckReduceScatter<float>(count);
-    CheckReduceScatter<int64_t>(count);
+    for (const int mirrors : {0, 1, 2}) {
+      CheckReduceScatter<float>(count, mirrors);
+      CheckReduceScatter<int64_t>(count, mirrors);
+    }
   }
 }
 

@@ -44,7 +44,8 @@ enum class CollectiveOp : uint8_t {
   kAllReduce = 1,  // every rank ends with the elementwise reduction, bitwise
                    // equal on all ranks
   kReduceScatter,  // rank r ends with the reduction of ChunkOf(r, world_size,
-                   // count); the rest of the buffer is undefined
+                   // count), and of the chunks that it mirrors; the rest of the
+                   // buffer is undefined
   kAllGather,  // rank r provides ChunkOf(r, world_size, count); every rank ends
                // with all chunks
   kBroadcast,  // every rank ends with `root`'s buffer
@@ -74,6 +75,9 @@ struct CollectiveRequest {
   BufferView buffer;
   int root = 0;                           // kBroadcast only
   Reduction reduction = Reduction::kSum;  // kAllReduce, kReduceScatter only
+  // kReduceScatter only: copies of each chunk, at ranks that are as far behind
+  // its own as MirrorDistances says.
+  int mirrors = 0;
   // The type that elements are sent as; nullopt: their own. A float32 buffer
   // may travel as float16 or bfloat16: sums are still made in float32, and
   // every rank, including the one that made the sum, ends with the rounded one.
@@ -91,8 +95,11 @@ struct CollectiveRequest {
 inline CollectiveRequest AllReduceSum(const BufferView& buffer) {
   return {CollectiveOp::kAllReduce, buffer};
 }
-inline CollectiveRequest ReduceScatterSum(const BufferView& buffer) {
-  return {CollectiveOp::kReduceScatter, buffer};
+inline CollectiveRequest ReduceScatterSum(const BufferView& buffer,
+                                          int mirrors = 0) {
+  CollectiveRequest request = {CollectiveOp::kReduceScatter, buffer};
+  request.mirrors = mirrors;
+  return request;
 }
 inline CollectiveRequest AllGather(const BufferView& buffer) {
   return {CollectiveOp::kAllGather, buffer};
@@ -174,8 +181,8 @@ class Communicator {
   // Returns the time that this rank has waited for `rank` in collectives, with
   // nothing else left to do; the straggler is the rank with the most such time.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
-  // Returns the time that all-reduces have run on this rank, each from its
-  // beginning to its end; those that failed do not count.
+  // Returns the time that all-reduces and reduce-scatters have run on this rank,
+  // each from its beginning to its end; those that failed do not count.
   [[nodiscard]] virtual absl::Duration AllReduceTime() const = 0;
   // Returns the sequence number of the last reduction in which this rank saw an
   // infinity or a NaN in `rank`'s own contribution, as it travelled; 0 if there

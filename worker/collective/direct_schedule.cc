@@ -17,6 +17,14 @@ constexpr int kResult = 1;
 // them hide a peer's hiccups, fewer keep the result in a near cache.
 constexpr size_t kLead = 2;
 
+// The distances of the ranks that get a rank's result.
+std::vector<int> ReceiversOf(const Phases& phases, int world_size) {
+  if (!phases.has_gather) return phases.mirrors;
+  std::vector<int> others(static_cast<size_t>(world_size) - 1);
+  std::iota(others.begin(), others.end(), 1);
+  return others;
+}
+
 std::vector<int> AllRanks(int world_size) {
   std::vector<int> ranks(static_cast<size_t>(world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -42,9 +50,10 @@ std::vector<std::vector<ElemRange>> SplitChunks(
 //
 // A result overwrites elements that were sent as a contribution, which is safe:
 // without that contribution there would be no result.
-void BuildDirect(ScheduleBuilder* builder, Phases phases) {
+void BuildDirect(ScheduleBuilder* builder, const Phases& phases) {
   const int n = builder->world_size();
-  const size_t lead = phases.has_reduce && phases.has_gather ? kLead : 0;
+  const std::vector<int> receivers = ReceiversOf(phases, n);
+  const size_t lead = phases.has_reduce && !receivers.empty() ? kLead : 0;
   const std::vector<std::vector<ElemRange>> chunks = SplitChunks(*builder);
   const auto chunk_at = [ builder, &chunks ](int distance) -> const auto& {
     return chunks[static_cast<size_t>(builder->RankAt(distance))];
@@ -62,12 +71,13 @@ void BuildDirect(ScheduleBuilder* builder, Phases phases) {
       const After summed = phases.has_reduce ? sum.Next() : After();
       complete.push_back(builder->Finish(own[turn], summed));
     }
-    if (!phases.has_gather || turn < lead) continue;
+    if (receivers.empty() || turn < lead) continue;
     const size_t result = turn - lead;
-    for (int d = 1; d < n && result < own.size(); ++d) {
+    for (const int d : receivers) {
+      if (result >= own.size()) break;
       builder->Send(builder->RankAt(d), kResult, own[result], complete[result]);
     }
-    for (int d = 1; d < n; ++d) {
+    for (const int d : receivers) {
       if (result >= chunk_at(-d).size()) continue;
       builder->Keep(builder->RankAt(-d), kResult, chunk_at(-d)[result], {});
     }

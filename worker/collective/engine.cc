@@ -248,7 +248,7 @@ absl::Status CollectiveEngine::PassReceivePoints(
   RETURN_IF_ERROR(FAIL_POINT("collective.receive"));
   if (operation.is_reduced) return FAIL_POINT("collective.reduce_scatter");
   if (request_.op == CollectiveOp::kAllReduce ||
-      request_.op == CollectiveOp::kAllGather) {
+      request_.op == CollectiveOp::kAllGather || request_.mirrors > 0) {
     return FAIL_POINT("collective.all_gather");
   }
   return absl::OkStatus();

@@ -77,6 +77,12 @@ absl::Status HostCommunicator::Validate(
                      " needs connections that ", world_size(), " ranks on ",
                      options_.topology.host_count(), " hosts do not have"));
   }
+  if (request.mirrors < 0 ||
+      (request.mirrors > 0 && request.op != CollectiveOp::kReduceScatter)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.mirrors, " mirrors of the chunks of ",
+                     CollectiveOpName(request.op)));
+  }
   if (request.root < 0 || request.root >= world_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("root ", request.root, " in a world of ", world_size()));
@@ -202,7 +208,8 @@ absl::Status HostCommunicator::Execute(const Pending& pending,
                      pending.request.buffer.count, " elements)"));
   }
   const MonotonicTime end = clock_.Now();
-  if (pending.request.op == CollectiveOp::kAllReduce) {
+  if (pending.request.op == CollectiveOp::kAllReduce ||
+      pending.request.op == CollectiveOp::kReduceScatter) {
     all_reduce_ns_.fetch_add(absl::ToInt64Nanoseconds(end - start),
                              std::memory_order_relaxed);
   }

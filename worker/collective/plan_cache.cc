@@ -61,7 +61,7 @@ absl::StatusOr<CollectivePlan*> PlanCache::Find(
     const CollectiveRequest& request) {
   const Key key(request.op, request.algorithm, request.reduction,
                 request.buffer.dtype, WireOf(request), request.buffer.count,
-                request.root);
+                request.root, request.mirrors);
   auto it = plans_.find(key);
   if (it == plans_.end()) {
     ASSIGN_OR_RETURN(std::unique_ptr<CollectivePlan> plan, Make(request));
@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
   wanted.rank = rank_;
   wanted.count = request.buffer.count;
   wanted.root = request.root;
+  wanted.mirrors = request.mirrors;
   wanted.segment_count = kSegmentBytes / plan->kernels.element_bytes;
   wanted.has_finish = plan->kernels.finish != nullptr;
   const Schedule schedule = BuildSchedule(wanted, topology_);

@@ -85,7 +85,7 @@ class PlanCache {
 
  private:
   using Key = std::tuple<CollectiveOp, Algorithm, Reduction, DType, DType,
-                         int64_t, int>;
+                         int64_t, int, int>;
 
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CollectivePlan>> Make(
       const CollectiveRequest& request) const;

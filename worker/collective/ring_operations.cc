@@ -7,7 +7,7 @@
 // waits for whole chunks.
 //
 // A frame received over elements that were sent earlier contains what was sent:
-// it has been all round the ring.
+// it has been all round the ring. So has a complete chunk that goes to a mirror.
 #include <algorithm>
 #include <cstddef>
 #include <vector>
@@ -16,7 +16,7 @@
 
 namespace ringmaster {
 
-void BuildRing(ScheduleBuilder* builder, Phases phases) {
+void BuildRing(ScheduleBuilder* builder, const Phases& phases) {
   const int n = builder->world_size();
   const int turns = n - 1;
   const auto split_chunk = [builder, n](int distance) {
@@ -49,6 +49,12 @@ void BuildRing(ScheduleBuilder* builder, Phases phases) {
     }
     sent = received;
     ready = arrived;
+  }
+  for (const int distance : phases.mirrors) {
+    for (size_t i = 0; i < sent.size(); ++i)
+      builder->Send(builder->RankAt(distance), turns, sent[i], ready[i]);
+    for (const ElemRange& segment : split_chunk(-distance))
+      builder->Keep(builder->RankAt(-distance), turns, segment, {});
   }
 }
 

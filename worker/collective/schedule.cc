@@ -83,7 +83,7 @@ Schedule BuildSchedule(const ScheduleRequest& request,
   ScheduleBuilder builder(request, n);
   const bool is_ring =
       request.algorithm == Algorithm::kRing || !IsMesh(topology);
-  const auto build_phases = [&builder, is_ring, n](Phases phases) {
+  const auto build_phases = [&builder, is_ring, n](const Phases& phases) {
     if (is_ring && n > 2) {
       BuildRing(&builder, phases);
     } else {
@@ -95,7 +95,9 @@ Schedule BuildSchedule(const ScheduleRequest& request,
       BuildAllReduce(&builder, topology);
       break;
     case CollectiveOp::kReduceScatter:
-      build_phases({.has_reduce = true, .has_gather = false});
+      build_phases({.has_reduce = true,
+                    .has_gather = false,
+                    .mirrors = MirrorDistances(request.mirrors, topology)});
       break;
     case CollectiveOp::kAllGather:
       build_phases({.has_reduce = false, .has_gather = true});

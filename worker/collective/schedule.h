@@ -85,6 +85,7 @@ struct ScheduleRequest {
   int rank = 0;
   int64_t count = 0;          // elements of the whole buffer
   int root = 0;               // broadcast
+  int mirrors = 0;            // reduce-scatter: as in CollectiveRequest
   int64_t segment_count = 1;  // at most this many elements a frame
   // The rank that completes an element runs kFinish on it before sending it:
   // the sum of a reduction, the own chunk of an all-gather, the root's
@@ -95,7 +96,9 @@ struct ScheduleRequest {
 // Barriers are a dissemination (Hensgen, Finkel and Manber, 1988), whatever the
 // algorithm. Broadcasts are a chain over the ring where `algorithm` is kRing,
 // and direct from the root otherwise; reduce-scatter and all-gather are ring or
-// direct; the latter three are ring where direct is not usable. With two ranks
+// direct; the latter three are ring where direct is not usable. A reduce-scatter
+// with mirrors ends with the sending of each complete chunk to them: S/n bytes
+// more for each. With two ranks
 // ring and halving-doubling are direct: it moves the same bytes.
 // Requires world_size >= 2, and an algorithm other than kAuto that
 // IsUsable.

@@ -108,13 +108,15 @@ class OrderedSum {
 struct Phases {
   bool has_reduce = true;
   bool has_gather = true;
+  // Without a gather: the distances of the ranks that get each complete chunk.
+  std::vector<int> mirrors = {};
 };
 
-void BuildDirect(ScheduleBuilder* builder, Phases phases);
+void BuildDirect(ScheduleBuilder* builder, const Phases& phases);
 void BuildExchange(ScheduleBuilder* builder);
 void BuildGatherBroadcast(ScheduleBuilder* builder);
 // Requires at least three ranks.
-void BuildRing(ScheduleBuilder* builder, Phases phases);
+void BuildRing(ScheduleBuilder* builder, const Phases& phases);
 void BuildHalvingDoubling(ScheduleBuilder* builder);
 // Requires at least two hosts.
 void BuildHierarchical(ScheduleBuilder* builder, const Topology& topology);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/plan/mesh.h"
 #include "common/plan/partition.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -50,9 +51,9 @@ std::string Describe(const ScheduleRequest& request, const Topology& topology,
   return absl::StrCat(
       CollectiveOpName(request.op), " by ", AlgorithmName(request.algorithm),
       ", count ", request.count, ", segment ", request.segment_count, ", root ",
-      request.root, ", finish ", request.has_finish, ", rounded ",
-      options.is_wire_rounded, ", seed ", options.seed, ", frames ",
-      options.channel_frames, ", hosts", hosts);
+      request.root, ", mirrors ", request.mirrors, ", finish ",
+      request.has_finish, ", rounded ", options.is_wire_rounded, ", seed ",
+      options.seed, ", frames ", options.channel_frames, ", hosts", hosts);
 }
 
 // The sum in the order of `ranks`, from `first` on and round.
@@ -112,9 +113,16 @@ int ExpectedSum(const ScheduleRequest& request, const Topology& topology,
 }
 
 // Returns true if the element of `rank` is a result of the collective.
-bool IsResult(const ScheduleRequest& request, int n, int rank, int64_t index) {
-  return request.op != CollectiveOp::kReduceScatter ||
-         ChunkWith(index, n, request.count) == rank;
+bool IsResult(const ScheduleRequest& request, const Topology& topology,
+              int rank, int64_t index) {
+  if (request.op != CollectiveOp::kReduceScatter) return true;
+  const int n = topology.world_size();
+  const int owner = ChunkWith(index, n, request.count);
+  const std::vector<int> mirrors = MirrorDistances(request.mirrors, topology);
+  return rank == owner ||
+         std::any_of(mirrors.begin(), mirrors.end(), [&](int distance) {
+           return (owner + distance) % n == rank;
+         });
 }
 
 std::string CheckElement(const ScheduleRequest& request,
@@ -123,7 +131,7 @@ std::string CheckElement(const ScheduleRequest& request,
   const int n = topology.world_size();
   int first = -1;
   for (int rank = 0; rank < n; ++rank) {
-    if (!IsResult(request, n, rank, index)) continue;
+    if (!IsResult(request, topology, rank, index)) continue;
     const int term = played.buffers[rank][index].term;
     if (first < 0) first = term;
     if (term != first) return absl::StrCat("rank ", rank, " differs");
@@ -222,6 +230,8 @@ TEST_P(ScheduleOfCaseTest, GivesTheRightResultInEveryOrder) {
       for (const int64_t count : counts) {
         request.count = count;
         request.root = request.op == CollectiveOp::kBroadcast ? count % n : 0;
+        if (request.op == CollectiveOp::kReduceScatter)
+          request.mirrors = (request.mirrors + 1) % 3;
         for (const int64_t segment : {std::max<int64_t>(1, count / (4 * n)),
                                       int64_t{40}, int64_t{5000}}) {
           request.segment_count = segment;
@@ -262,6 +272,7 @@ TEST(ScheduleTest, WorksBeyondAMesh) {
   for (const CollectiveOp op : kOps) {
     request.op = op;
     request.count = op == CollectiveOp::kBarrier ? 0 : 500;
+    request.mirrors = op == CollectiveOp::kReduceScatter ? 2 : 0;
     for (const Algorithm algorithm :
          {Algorithm::kRing, Algorithm::kHalvingDoubling,
           Algorithm::kHierarchical}) {

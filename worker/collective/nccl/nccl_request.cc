@@ -63,6 +63,10 @@ absl::Status CheckNcclRequest(const CollectiveRequest& request, int world_size,
                      ", not as ", Text(WireOf(request)),
                      ": leave the job's wire type out, or train on CPUs"));
   }
+  if (request.mirrors > 0) {
+    return absl::InvalidArgumentError(
+        "there are no mirrors of chunks in device memory");
+  }
   if (IsReduction(request.op) && IsInteger(dtype) &&
       request.reduction == Reduction::kAverage) {
     return absl::InvalidArgumentError(
