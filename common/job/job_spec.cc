@@ -140,12 +140,35 @@ void CheckOptimizer(const v1::TrainProgram& train, SpecErrors& errors) {
   }
 }
 
+void CheckOptimizerSharding(const v1::TrainProgram& train, int max_workers,
+                            SpecErrors& errors) {
+  if (!train.has_optimizer_sharding()) return;
+  if (train.has_parameter_server()) {
+    errors.Add(
+        "train.optimizer_sharding must be left out with "
+        "train.parameter_server: the servers have the moments");
+    return;
+  }
+  if (train.optimizer().has_sgd() && train.optimizer().sgd().momentum() == 0) {
+    errors.Add(
+        "train.optimizer_sharding needs an optimizer with moments: adamw, or "
+        "sgd with momentum");
+  }
+  if (train.optimizer_sharding().mirror() >= max_workers) {
+    errors.Add(absl::StrCat(
+        "train.optimizer_sharding.mirror must be below workers.max (",
+        max_workers, "), since a mirror is on another worker, got ",
+        train.optimizer_sharding().mirror()));
+  }
+}
+
 void CheckTrain(const v1::TrainProgram& train, int max_workers,
                 SpecErrors& errors) {
   CheckModel(train.model(), errors);
   CheckData(train, errors);
   CheckOptimizer(train, errors);
   CheckParameterServer(train, max_workers, errors);
+  CheckOptimizerSharding(train, max_workers, errors);
   CheckSample(train, errors);
   CheckEmulation(train, errors);
   if (train.global_batch() < max_workers) {

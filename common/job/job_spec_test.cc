@@ -727,6 +727,35 @@ INSTANTIATE_TEST_SUITE_P(
                   s.mutable_train()->set_global_batch(4);
                 },
                 "train.global_batch must be at least workers.max (8)"},
+        Mistake{"MirrorOnNobody",
+                [](auto& s) {
+                  s.mutable_workers()->set_max(1);
+                  s.mutable_train()->mutable_optimizer_sharding();
+                },
+                "train.optimizer_sharding.mirror must be below workers.max "
+                "(1), since a mirror is on another worker, got 1"},
+        Mistake{"MirrorsTooMany",
+                [](auto& s) {
+                  s.mutable_train()
+                      ->mutable_optimizer_sharding()
+                      ->set_mirror(3);
+                },
+                "train.optimizer_sharding.mirror must be at most 2, got 3"},
+        Mistake{"ShardingWithoutMoments",
+                [](auto& s) {
+                  s.mutable_workers()->set_max(4);
+                  s.mutable_train()->mutable_optimizer_sharding();
+                  Sgd(s).set_momentum(0);
+                },
+                "train.optimizer_sharding needs an optimizer with moments"},
+        Mistake{"ShardingWithServers",
+                [](auto& s) {
+                  s.mutable_workers()->set_max(4);
+                  s.mutable_train()->mutable_optimizer_sharding();
+                  s.mutable_train()->mutable_parameter_server()->set_servers(1);
+                },
+                "train.optimizer_sharding must be left out with "
+                "train.parameter_server"},
         Mistake{"EvaluateEveryNegative",
                 [](auto& s) { s.mutable_train()->set_evaluate_every(-1); },
                 "train.evaluate_every must be at least 0, got -1"},

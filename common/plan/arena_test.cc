@@ -1,5 +1,8 @@
 #include "common/plan/arena.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -35,6 +38,32 @@ TEST(HeapAllocatorTest, GivesAnEmptyAllocationForNoBytes) {
 
 TEST(HeapAllocatorTest, RefusesImpossibleSizes) {
   HeapAllocator allocator;
+  EXPECT_EQ(allocator.Allocate(-1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      allocator.Allocate(std::numeric_limits<int64_t>::max()).status().code(),
+      absl::StatusCode::kResourceExhausted);
+}
+
+TEST(PageAllocatorTest, PagesAreZeroAgainOnceTheyWereGivenBack) {
+  constexpr int64_t kPages = 8;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  PageAllocator allocator;
+  const Allocation memory = allocator.Allocate(kPages * page).value();
+  auto* const bytes = static_cast<uint8_t*>(memory.data());
+  EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), kPages * page);
+  std::fill(bytes, bytes + kPages * page, 1);
+  // From the middle of one to the middle of another: three whole pages.
+  PageAllocator::Release(bytes + page / 2, 4 * page);
+  EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), 3 * page);
+  EXPECT_EQ(std::count(bytes + page, bytes + 4 * page, 0), 3 * page);
+  PageAllocator::Release(bytes + 6 * page + 1, page);
+  EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), 3 * page);
+}
+
+TEST(PageAllocatorTest, RefusesImpossibleSizes) {
+  PageAllocator allocator;
+  EXPECT_EQ(allocator.Allocate(0).value().data(), nullptr);
   EXPECT_EQ(allocator.Allocate(-1).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(

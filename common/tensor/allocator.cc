@@ -1,6 +1,7 @@
 #include "common/tensor/allocator.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -70,6 +71,40 @@ absl::StatusOr<Allocation> HeapAllocator::Allocate(int64_t size_bytes) {
 
 void HeapAllocator::Deallocate(void* data, int64_t /*size_bytes*/) {
   std::free(data);
+}
+
+absl::StatusOr<Allocation> PageAllocator::Allocate(int64_t size_bytes) {
+  if (size_bytes < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot allocate ", size_bytes, " bytes"));
+  if (size_bytes == 0) return Allocation();
+  // Without a reservation: most of it may never become real.
+  void* const data =
+      size_bytes > kMaxBytes
+          ? MAP_FAILED
+          : mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory allocating ", size_bytes, " bytes"));
+  }
+  // A huge page would be real as a whole. Advice only.
+  madvise(data, size_bytes, MADV_NOHUGEPAGE);
+  return Allocation(this, data, size_bytes);
+}
+
+void PageAllocator::Release(void* data, int64_t size_bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (address + page - 1) / page * page;
+  const uintptr_t end =
+      (address + static_cast<uintptr_t>(size_bytes)) / page * page;
+  if (begin < end)
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void PageAllocator::Deallocate(void* data, int64_t size_bytes) {
+  munmap(data, size_bytes);
 }
 
 }  // namespace ringmaster

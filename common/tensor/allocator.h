@@ -80,6 +80,22 @@ class HeapAllocator final : public Allocator {
   void Deallocate(void* data, int64_t size_bytes) override;
 };
 
+// Memory whose pages become real when they are first written to, and can be
+// given back one by one: for an array of which a process holds a part.
+class PageAllocator final : public Allocator {
+ public:
+  std::string_view name() const override { return "pages"; }
+  [[nodiscard]] absl::StatusOr<Allocation> Allocate(
+      int64_t size_bytes) override;
+
+  // Gives back the pages that lie within `size_bytes` bytes of an allocation of
+  // this kind: these are zeros then. Pages that lie there in part stay.
+  static void Release(void* data, int64_t size_bytes);
+
+ private:
+  void Deallocate(void* data, int64_t size_bytes) override;
+};
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_TENSOR_ALLOCATOR_H_

@@ -136,6 +136,7 @@ class Agent::Impl {
   void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
   void Do(const agent::RequestDrain&) { trainer_.RequestDrain(); }
   void Do(const agent::RequestLeave&) { trainer_.RequestLeave(); }
+  void Do(const agent::RequestLetGo&) { trainer_.RequestLetGo(); }
   void Do(const agent::ReleaseTrainer&);
   void Do(const agent::Log& action) {
     LogEvent(ToLogLevel(action.severity), action.event,

@@ -203,6 +203,9 @@ class JobRunner {
   // As RequestDrain, a moment later, because this worker is to leave: if all are
   // by then, they stop rather than pause.
   virtual void RequestLeave() { RequestDrain(); }
+  // As RequestDrain, because this worker takes no part in the next generation:
+  // what it alone holds goes to the others before they pause.
+  virtual void RequestLetGo() { RequestDrain(); }
 
   // Sets the callback for notices, which runs on the training thread; before
   // the first Prepare. The callee must not block.

@@ -53,6 +53,9 @@ class ProgramRunner final : public JobRunner {
   void RequestDrain() override {
     for (JobRunner* runner : All()) runner->RequestDrain();
   }
+  void RequestLetGo() override {
+    for (JobRunner* runner : All()) runner->RequestLetGo();
+  }
   void RequestLeave() override {
     for (JobRunner* runner : All()) runner->RequestLeave();
   }

@@ -307,6 +307,7 @@ void CoordinatorRuntime::Perform(SendPause& action) {
   v1::SessionResponse message;
   message.mutable_pause()->set_generation(action.generation);
   message.mutable_pause()->set_reason(action.reason);
+  message.mutable_pause()->set_leaves(action.leaves);
   Send(action.session, std::move(message));
 }
 

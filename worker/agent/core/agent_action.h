@@ -132,6 +132,8 @@ struct RequestStop {};
 struct RequestDrain {};
 // As RequestDrain, for this worker leaves: if all do, they stop.
 struct RequestLeave {};
+// As RequestDrain, for this worker takes no part in the next generation.
+struct RequestLetGo {};
 struct ReleaseTrainer {};
 
 // ---- The process.
@@ -156,7 +158,7 @@ using Action =
                  SendSuspicion, SendFinished, SendFailed, SendLeaving,
                  SendNotice, SendTrace, SendLog, SendProbed, PrepareTrainer,
                  RunTrainer, AbortTrainer, RequestStop, RequestDrain,
-                 RequestLeave, ReleaseTrainer, Log, Exit>;
+                 RequestLeave, RequestLetGo, ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

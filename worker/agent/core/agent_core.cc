@@ -163,6 +163,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   is_rehearsal_ = assignment.is_rehearsal;
   is_stop_wanted_ = false;
   is_pause_wanted_ = false;
+  is_let_go_ = false;
   is_told_to_stop_ = false;
   is_stop_own_wish_ = false;
   state_ = AgentState::kPreparing;
@@ -203,7 +204,7 @@ void AgentCore::On(const StartReceived& event) {
   if (leave_) {
     RequestToLeave();
   } else if (is_pause_wanted_) {
-    Do(RequestDrain{});
+    Do(PauseRequest());
   }
 }
 
@@ -287,8 +288,14 @@ void AgentCore::On(const StopReceived& event) {
 }
 
 void AgentCore::On(const PauseReceived& event) {
-  EndRunEarly(event.generation, RequestDrain{}, is_pause_wanted_, "job.pausing",
+  if (event.generation == generation_) is_let_go_ = event.leaves;
+  EndRunEarly(event.generation, PauseRequest(), is_pause_wanted_, "job.pausing",
               absl::StrCat("asked to pause: ", event.reason));
+}
+
+Action AgentCore::PauseRequest() const {
+  if (is_let_go_) return RequestLetGo{};
+  return RequestDrain{};
 }
 
 void AgentCore::EndRunEarly(int64_t generation, Action request, bool& is_wanted,

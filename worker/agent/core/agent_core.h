@@ -180,6 +180,8 @@ class AgentCore {
   void Adopt(const AssignmentReceived& assignment);
   // The session of a rehearsal is gone, and with it what it was for.
   void EndRehearsal();
+  // The way in which this worker pauses.
+  [[nodiscard]] Action PauseRequest() const;
   // Asks the running trainer to end between two steps, by `request`; before it
   // runs, `is_wanted` keeps that for its start.
   void EndRunEarly(int64_t generation, Action request, bool& is_wanted,
@@ -259,6 +261,7 @@ class AgentCore {
   // Stop or Pause came before the run.
   bool is_stop_wanted_ = false;
   bool is_pause_wanted_ = false;
+  bool is_let_go_ = false;  // by the pause that is wanted
   // The coordinator has asked to stop; this worker has, since it gave up.
   bool is_told_to_stop_ = false;
   bool is_stop_own_wish_ = false;

@@ -90,10 +90,11 @@ struct StopReceived {
   std::string reason;
 };
 
-// Pause between two steps: workers join.
+// Pause between two steps: workers join, or leave.
 struct PauseReceived {
   int64_t generation = 0;
   std::string reason;
+  bool leaves = false;  // this one does: it takes no part in what follows
 };
 
 // For the log, as the worker leaves: why it has to wait, or what that costs.

@@ -387,7 +387,8 @@ absl::StatusOr<std::optional<Event>> ToEvent(
                                  message.stop().reason()};
     case v1::SessionResponse::kPause:
       return agent::PauseReceived{message.pause().generation(),
-                                  message.pause().reason()};
+                                  message.pause().reason(),
+                                  message.pause().leaves()};
     case v1::SessionResponse::kLeaveAdvice:
       return agent::LeaveAdviceReceived{message.leave_advice().text()};
     case v1::SessionResponse::kRelease:

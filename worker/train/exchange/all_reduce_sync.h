@@ -5,6 +5,11 @@
 // communicator's thread, so most of it hides behind the backward pass. Commit
 // waits for the rest, exchanges commit records, and only then updates.
 //
+// Where the optimizer's moments are sharded (moment_parts.h), the reduction is
+// the first half of an all-reduce, a reduce-scatter, which ends at the owner and
+// the mirrors of each part; these update the part, and its parameters are
+// gathered by all: the second half.
+//
 // Thread-safety: on the training thread. State, communicator and clock must
 // outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_EXCHANGE_ALL_REDUCE_SYNC_H_
@@ -31,6 +36,8 @@ class AllReduceSync final : public ParameterSync {
   void BucketReady(int bucket) override;
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) override;
+  [[nodiscard]] absl::Status FetchMoments(bool is_wanted) override;
+  [[nodiscard]] absl::Status Leave(DoneKind how, bool is_leaver) override;
 
   [[nodiscard]] int64_t payload_sent_bytes() const override;
   [[nodiscard]] int64_t theory_bytes_per_step() const override;
@@ -40,6 +47,23 @@ class AllReduceSync final : public ParameterSync {
 
  private:
   [[nodiscard]] absl::Status AwaitBuckets();
+  [[nodiscard]] CommitExpectation Expected(const LocalStep& local) const;
+  // The parts' update after the step's records, which sum up to `summary`.
+  [[nodiscard]] absl::Status UpdateParts(std::span<const CommitRecord> records,
+                                         const CommitSummary& summary);
+  [[nodiscard]] absl::Status CheckMirrored(
+      std::span<const CommitRecord> records) const;
+  [[nodiscard]] absl::Status GatherParameters();
+  // Returns the ranks whose `own` is true.
+  [[nodiscard]] absl::StatusOr<std::vector<int>> RanksThat(bool own);
+  // The parts that each rank takes over from `leavers`, which alone have them.
+  [[nodiscard]] std::vector<std::vector<MomentPart>> PartsOfLeavers(
+      const std::vector<int>& leavers, int n) const;
+  // Sends the moments of what `wanted` holds beside its rank's parts, by rank.
+  [[nodiscard]] absl::Status SendMoments(std::vector<ElemRanges> wanted);
+  [[nodiscard]] MonotonicTime Deadline() const {
+    return clock_.Now() + wait_timeout_;
+  }
 
   const int64_t generation_;
   const absl::Duration wait_timeout_;

@@ -10,6 +10,9 @@
 // between the reduction and the records can still make exactly the same one
 // later.
 //
+// Where the optimizer's moments are sharded, "reduced" means: of the parts that
+// the rank keeps.
+//
 // Thread-safety: values and pure functions; ExchangeCommit as its communicator.
 #ifndef RINGMASTER_WORKER_TRAIN_EXCHANGE_COMMIT_H_
 #define RINGMASTER_WORKER_TRAIN_EXCHANGE_COMMIT_H_
@@ -34,7 +37,8 @@ struct CommitRecord {
   uint64_t sample_hash =
       0;  // wrapping sum of HashSampleId over the rank's samples
   double norm_squared =
-      0;  // of the reduced gradient; equal on all ranks, bit for bit
+      0;  // of the reduced gradient; equal on all ranks, bit for bit, or of the
+          // rank's own part of it
   uint64_t parameters_hash =
       0;  // before the update; 0 unless this step compares it
   int64_t payload_sent_bytes = 0;  // since the generation began
@@ -64,6 +68,8 @@ struct CommitExpectation {
   int64_t global_batch = 0;
   uint64_t sample_hash = 0;  // of the whole global batch
   int64_t targets_per_sample = 1;
+  // Each rank's norm is that of a part: they add up.
+  bool are_norms_of_parts = false;
 };
 
 // A 64-bit mix of a sample's id (splitmix64's finalizer), so that sums of them

@@ -97,9 +97,11 @@ absl::Status GradientExchange::MakeSync(
 AlgorithmPolicy GradientExchange::Policy(const Topology& topology) {
   const CollectiveConfig& config = parts_.state.config().collective;
   AlgorithmPolicy policy = PolicyOf(config, parts_.assignment.costs);
-  // In these cases the host's collectives have only small data left.
-  if (parts_.state.has_servers() || parts_.state.accelerator() != nullptr)
+  // In these cases the host's communicator makes no all-reduces of gradients.
+  if (parts_.state.has_servers() || parts_.state.is_sharded() ||
+      parts_.state.accelerator() != nullptr) {
     return policy;
+  }
   const AllReduceForecast forecast = ForecastAllReduces(
       parts_.state.plan().buckets(), config.wire, topology, policy);
   parts_.board.SetAllReduces(forecast.duration, forecast.algorithms);

@@ -79,13 +79,18 @@ class ParameterSync {
   [[nodiscard]] virtual absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) = 0;
 
-  // Between Commit and BeginStep: lets the state have the moments of the step
-  // that was committed last, for a checkpoint. Errors as Commit.
-  [[nodiscard]] virtual absl::Status FetchMoments() { return absl::OkStatus(); }
+  // Between Commit and BeginStep, on all ranks after the same steps: lets the
+  // state have the moments of the step that was committed last, for a
+  // checkpoint, if this rank writes one (`is_wanted`). Errors as Commit.
+  [[nodiscard]] virtual absl::Status FetchMoments(bool /*is_wanted*/) {
+    return absl::OkStatus();
+  }
 
   // Instead of another step: all ranks have agreed to end so, and this one has
-  // the moments that it wants. Errors as Commit.
-  [[nodiscard]] virtual absl::Status Leave(DoneKind /*how*/) {
+  // the moments that it wants. A leaver takes no part in what follows: the
+  // others get what it alone has. Errors as Commit.
+  [[nodiscard]] virtual absl::Status Leave(DoneKind /*how*/,
+                                           bool /*is_leaver*/) {
     return absl::OkStatus();
   }
 

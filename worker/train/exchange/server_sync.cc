@@ -72,7 +72,7 @@ absl::Status ServerSync::GiveState() {
   return absl::OkStatus();
 }
 
-absl::Status ServerSync::Leave(DoneKind how) {
+absl::Status ServerSync::Leave(DoneKind how, bool /*is_leaver*/) {
   client_.Finish(how);
   return client_.Await(Deadline());
 }
@@ -219,9 +219,9 @@ absl::Status ServerSync::FetchParameters(const LocalStep& local) {
   return absl::OkStatus();
 }
 
-absl::Status ServerSync::FetchMoments() {
+absl::Status ServerSync::FetchMoments(bool is_wanted) {
   const int64_t step = state_.applied_step();
-  if (moments_step_ == step) return absl::OkStatus();
+  if (!is_wanted || moments_step_ == step) return absl::OkStatus();
   RETURN_IF_ERROR(state_.ReserveMoments());
   const ArenaSpans<float> arenas = state_.MutableArenas();
   if (!arenas.first_moment.empty())

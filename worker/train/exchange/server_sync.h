@@ -57,9 +57,9 @@ class ServerSync final : public ParameterSync {
   void BucketReady(int bucket) override;
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) override;
-  [[nodiscard]] absl::Status FetchMoments() override;
+  [[nodiscard]] absl::Status FetchMoments(bool is_wanted) override;
   // The servers need not wait for this worker any more.
-  [[nodiscard]] absl::Status Leave(DoneKind how) override;
+  [[nodiscard]] absl::Status Leave(DoneKind how, bool is_leaver) override;
 
   [[nodiscard]] int64_t payload_sent_bytes() const override;
   [[nodiscard]] int64_t theory_bytes_per_step() const override;

@@ -73,8 +73,11 @@ absl::StatusOr<std::string> CheckRankMemory(const ProgramConfig& config,
   const int64_t arena_bytes =
       plan.total_elems() * static_cast<int64_t>(sizeof(float));
   const auto needs = [&](int64_t activation_bytes) {
-    return MemoryNeedsOf(config, arena_bytes, activation_bytes,
-                         options.ranks_on_host, options.has_accelerator);
+    return MemoryNeedsOf(config, {.arena_bytes = arena_bytes,
+                                  .activation_bytes = activation_bytes,
+                                  .ranks_on_host = options.ranks_on_host,
+                                  .world_size = options.world_size,
+                                  .has_accelerator = options.has_accelerator});
   };
   const int64_t limit = MemoryLimitBytes();
   // Before any is allocated.

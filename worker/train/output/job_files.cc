@@ -280,10 +280,14 @@ void JobFiles::CheckFigures(const absl::Status& status) {
          std::string(status.message()));
 }
 
-bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
+bool JobFiles::IsSnapshotStep(int64_t step, bool is_last) const {
   const int64_t every = state_.config().program.checkpoint().every_steps();
+  return !directory().empty() && (is_last || (every > 0 && step % every == 0));
+}
+
+bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
   return writer_ != nullptr && is_writer_ && step != snapshot_step_ &&
-         (is_last || (every > 0 && step % every == 0));
+         IsSnapshotStep(step, is_last);
 }
 
 absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {

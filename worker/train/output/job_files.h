@@ -82,6 +82,8 @@ class JobFiles {
   };
   [[nodiscard]] Recorded recorded() const;
 
+  // Returns true if some rank may take a snapshot after `step`; the same on all.
+  [[nodiscard]] bool IsSnapshotStep(int64_t step, bool is_last) const;
   // Returns true if SnapshotIfDue or Finish would have this rank take a
   // snapshot, which needs parameters and moments to be there.
   [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;

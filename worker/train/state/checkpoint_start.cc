@@ -17,6 +17,7 @@
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/train/state/broadcast_pieces.h"
+#include "worker/train/state/move_elements.h"
 #include "worker/train/state/settings_difference.h"
 
 namespace ringmaster {
@@ -229,6 +230,7 @@ class Starter {
     const bool keeps = !state_.has_servers() || rank == 0 || rank == source;
     const BroadcastOptions options = {.source = source,
                                       .wait_timeout = wait_timeout_};
+    if (state_.is_sharded()) return SendParts(source);
     if (keeps) RETURN_IF_ERROR(state_.ReserveMoments());
     const ArenaSpans<float> arenas = state_.MutableArenas();
     const absl::Span<float> parts[] = {arenas.parameters, arenas.first_moment,
@@ -240,6 +242,25 @@ class Starter {
               ? BroadcastPieces(parts[part], options, communicator_, clock_)
               : GivePieces(arenas.parameters, options, communicator_, clock_));
     }
+    return absl::OkStatus();
+  }
+
+  // The parameters, and to each rank the moments of its parts.
+  absl::Status SendParts(int source) {
+    const BroadcastOptions options = {.source = source,
+                                      .wait_timeout = wait_timeout_};
+    const ArenaSpans<float> arenas = state_.MutableArenas();
+    RETURN_IF_ERROR(
+        BroadcastPieces(arenas.parameters, options, communicator_, clock_));
+    const std::vector<Transfer> whole = {
+        {{0, state_.plan().total_elems()}, source}};
+    for (const absl::Span<float> moment :
+         {arenas.first_moment, arenas.second_moment}) {
+      if (moment.empty()) continue;
+      RETURN_IF_ERROR(MoveElements(whole, moment, state_.held_ranges(), options,
+                                   communicator_, clock_));
+    }
+    state_.ReleaseOthers();
     return absl::OkStatus();
   }
 

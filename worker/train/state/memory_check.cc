@@ -1,5 +1,7 @@
 #include "worker/train/state/memory_check.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/optimizer/optimizer.h"
@@ -20,30 +22,33 @@ int64_t TotalOf(const std::vector<MemoryNeed>& needs) {
 }  // namespace
 
 std::vector<MemoryNeed> MemoryNeedsOf(const ProgramConfig& config,
-                                      int64_t arena_bytes,
-                                      int64_t activation_bytes,
-                                      int ranks_on_host, bool has_accelerator) {
+                                      const RankSizes& sizes) {
+  const int64_t arena_bytes = sizes.arena_bytes;
   const bool has_servers = config.parameter_server.has_value();
   const int moments = MomentsOf(config.optimizer);
   std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
-  if (!has_accelerator || has_servers)
+  if (!sizes.has_accelerator || has_servers)
     needs.push_back({"gradients", arena_bytes});
   if (has_servers) {
     needs.push_back({"the next parameters", arena_bytes});
   } else {
-    needs.push_back({"moments", moments * arena_bytes});
+    const int copies = std::min(1 + config.mirrors(), sizes.world_size);
+    needs.push_back(
+        {"moments", config.is_sharded()
+                        ? moments * arena_bytes * copies / sizes.world_size
+                        : moments * arena_bytes});
   }
   // One rank of a host has it.
   if (!config.program.checkpoint().directory().empty()) {
     needs.push_back({"its share of a checkpoint's copy",
-                     (1 + moments) * arena_bytes / ranks_on_host});
-    if (has_servers) {
+                     (1 + moments) * arena_bytes / sizes.ranks_on_host});
+    if (has_servers || config.is_sharded()) {
       needs.push_back({"its share of a checkpoint's moments",
-                       moments * arena_bytes / ranks_on_host});
+                       moments * arena_bytes / sizes.ranks_on_host});
     }
   }
-  if (activation_bytes > 0 && !has_accelerator)
-    needs.push_back({"activations", activation_bytes});
+  if (sizes.activation_bytes > 0 && !sizes.has_accelerator)
+    needs.push_back({"activations", sizes.activation_bytes});
   return needs;
 }
 

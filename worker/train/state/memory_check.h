@@ -22,14 +22,18 @@ struct MemoryNeed {
   int64_t bytes = 0;
 };
 
-// Returns what a rank of a job with arenas of `arena_bytes` needs, one of
-// `ranks_on_host`. An accelerator has its own memory for gradients and
-// activations. 0 `activation_bytes` are not known.
+// The sizes that decide what a rank of a job needs.
+struct RankSizes {
+  int64_t arena_bytes = 0;
+  int64_t activation_bytes = 0;  // 0: not known
+  int ranks_on_host = 1;
+  int world_size = 1;
+  // An accelerator has its own memory for gradients and activations.
+  bool has_accelerator = false;
+};
+
 [[nodiscard]] std::vector<MemoryNeed> MemoryNeedsOf(const ProgramConfig& config,
-                                                    int64_t arena_bytes,
-                                                    int64_t activation_bytes,
-                                                    int ranks_on_host,
-                                                    bool has_accelerator);
+                                                    const RankSizes& sizes);
 
 // "4.5 MB (parameters 3.0 MB, activations 1.5 MB)".
 [[nodiscard]] std::string MemoryText(const std::vector<MemoryNeed>& needs);

@@ -42,6 +42,15 @@ struct ProgramConfig {
                                                        : spec.max_in_a_row();
   }
 
+  // Returns true if a rank keeps a part of the moments; mirrors() is how many
+  // other ranks keep the same part.
+  [[nodiscard]] bool is_sharded() const {
+    return program.has_optimizer_sharding();
+  }
+  [[nodiscard]] int mirrors() const {
+    return program.optimizer_sharding().mirror();
+  }
+
   // Returns true if parameters are updated with every rank's gradient at once,
   // so that all ranks hold the same after every step.
   [[nodiscard]] bool is_synchronous() const {

@@ -1,5 +1,7 @@
 #include "worker/train/state/state_arenas.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,18 @@
 
 namespace ringmaster {
 namespace {
+
+// Pieces of an update, and of a norm: long enough (about 100 us) for a thread to
+// claim one for nothing, short enough for threads to end at about the same
+// time.
+constexpr int64_t kPieceElems = int64_t{1} << 16;
+
+// Calls cut(piece) for pieces of `range`, in order.
+template <typename Cut>
+void ForEachPiece(ElemRange range, const Cut& cut) {
+  for (int64_t begin = range.begin; begin < range.end(); begin += kPieceElems)
+    cut({begin, std::min(kPieceElems, range.end() - begin)});
+}
 
 absl::StatusOr<std::unique_ptr<Arena>> MakeArena(ArenaRole role,
                                                  int64_t num_elems,
@@ -31,6 +45,7 @@ absl::StatusOr<std::unique_ptr<StateArenas>> StateArenas::Create(
   std::unique_ptr<StateArenas> arenas(new StateArenas(options));
   RETURN_IF_ERROR(arenas->Allocate());
   arenas->MakeUpdateStretches();
+  arenas->MakeUpdatePieces({{0, options.plan.total_elems()}});
   return arenas;
 }
 
@@ -56,13 +71,15 @@ absl::Status StateArenas::Allocate() {
 absl::Status StateArenas::ReserveMoments() {
   const int64_t num_elems = options_.plan.total_elems();
   const int moments = MomentsOf(options_.config.optimizer);
+  Allocator& allocator =
+      options_.config.is_sharded() ? page_allocator_ : options_.allocator;
   if (moments >= 1 && first_moment_ == nullptr) {
-    ASSIGN_OR_RETURN(first_moment_, MakeArena(ArenaRole::kFirstMoment,
-                                              num_elems, options_.allocator));
+    ASSIGN_OR_RETURN(first_moment_,
+                     MakeArena(ArenaRole::kFirstMoment, num_elems, allocator));
   }
   if (moments >= 2 && second_moment_ == nullptr) {
-    ASSIGN_OR_RETURN(second_moment_, MakeArena(ArenaRole::kSecondMoment,
-                                               num_elems, options_.allocator));
+    ASSIGN_OR_RETURN(second_moment_,
+                     MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
   }
   return absl::OkStatus();
 }
@@ -104,6 +121,42 @@ void StateArenas::MakeUpdateStretches() {
       update_stretches_.push_back({{begin, end - begin}, decays});
     }
   }
+}
+
+void StateArenas::MakeUpdatePieces(const ElemRanges& ranges) {
+  update_pieces_.clear();
+  for (const UpdateStretch& stretch : update_stretches_) {
+    for (const ElemRange& range : Intersection({stretch.range}, ranges)) {
+      ForEachPiece(range, [&](ElemRange piece) {
+        update_pieces_.push_back({piece, stretch.decays});
+      });
+    }
+  }
+}
+
+void StateArenas::KeepMoments(const ElemRanges& ranges) {
+  RM_CHECK(options_.config.is_sharded(), "the moments are whole");
+  for (const ElemRange& gone :
+       Complement(ranges, options_.plan.total_elems())) {
+    for (const Arena* arena : {first_moment_.get(), second_moment_.get()}) {
+      if (arena == nullptr) continue;
+      const absl::Span<float> elems = arena->Slice<float>(gone);
+      PageAllocator::Release(
+          elems.data(), static_cast<int64_t>(elems.size() * sizeof(float)));
+    }
+  }
+  MakeUpdatePieces(ranges);
+}
+
+void StateArenas::ClearMoments() {
+  if (options_.config.is_sharded()) {
+    KeepMoments({});
+    MakeUpdatePieces({{0, options_.plan.total_elems()}});
+    return;
+  }
+  for (const absl::Span<float> moment :
+       {ElemsOf(first_moment_), ElemsOf(second_moment_)})
+    std::fill(moment.begin(), moment.end(), 0.0f);
 }
 
 ArenaSpans<float> StateArenas::host() {
@@ -207,13 +260,38 @@ absl::Status StateArenas::Bind(Model<float>& model) const {
                     gradients_->Elems<float>());
 }
 
-absl::StatusOr<double> StateArenas::GradientNormSquared() {
-  if (device_ != nullptr) return device_->GradientNormSquared();
-  return SumOfSquares(options_.pool,
-                      absl::Span<const float>(gradients_->Elems<float>()));
+absl::StatusOr<std::vector<double>> StateArenas::GradientNormsSquared(
+    absl::Span<const MomentPart> parts) {
+  if (device_ != nullptr) {
+    ASSIGN_OR_RETURN(const double norm_squared, device_->GradientNormSquared());
+    return std::vector<double>{norm_squared};
+  }
+  std::vector<ElemRange> pieces;
+  std::vector<size_t> ends;  // of the pieces of each part
+  for (const MomentPart& part : parts) {
+    for (const ElemRange& range : RangesOf({part}, options_.plan))
+      ForEachPiece(range, [&](ElemRange piece) { pieces.push_back(piece); });
+    ends.push_back(pieces.size());
+  }
+  std::vector<double> sums(pieces.size());
+  options_.pool.ParallelFor(
+      static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          sums[static_cast<size_t>(i)] = SumOfSquares(absl::Span<const float>(
+              gradients_->Slice<float>(pieces[static_cast<size_t>(i)])));
+        }
+      });
+  std::vector<double> norms;
+  size_t begin = 0;
+  for (const size_t end : ends) {
+    norms.push_back(
+        std::accumulate(sums.begin() + begin, sums.begin() + end, 0.0));
+    begin = end;
+  }
+  return norms;
 }
 
-absl::Status StateArenas::Apply(Update update) {
+absl::Status StateArenas::Apply(const Update& update) {
   const OptimizerConfig& optimizer = options_.config.optimizer;
   if (device_ != nullptr) {
     RM_CHECK(newest_ != Newest::kHost, "an update is of what was sent");
@@ -221,16 +299,22 @@ absl::Status StateArenas::Apply(Update update) {
     newest_ = Newest::kDevice;
     return absl::OkStatus();
   }
-  for (const UpdateStretch& part : update_stretches_) {
-    const auto slice = [&part](const std::unique_ptr<Arena>& arena) {
+  const auto apply = [&](const UpdateStretch& piece) {
+    const auto slice = [&piece](const std::unique_ptr<Arena>& arena) {
       return arena == nullptr ? absl::Span<float>()
-                              : arena->Slice<float>(part.range);
+                              : arena->Slice<float>(piece.range);
     };
-    update.decays = part.decays;
-    ApplyOptimizer<float>(options_.pool, optimizer, update,
+    Update of_piece = update;
+    of_piece.decays = piece.decays;
+    ApplyOptimizer<float>(optimizer, of_piece,
                           {slice(parameters_), slice(gradients_),
                            slice(first_moment_), slice(second_moment_)});
-  }
+  };
+  options_.pool.ParallelFor(static_cast<int64_t>(update_pieces_.size()), 1,
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t i = begin; i < end; ++i)
+                                apply(update_pieces_[static_cast<size_t>(i)]);
+                            });
   return absl::OkStatus();
 }
 

@@ -6,6 +6,8 @@
 // direction on request (FetchToHost, SendToDevice). With parameter servers the
 // host's parameters are authoritative, gradients pass through the host's arena,
 // and the accelerator has no moments.
+// Where the moments are sharded, a rank has those of some elements alone; the
+// others' memory is not real.
 // Guarantees: every arena has the plan's layout; none moves but by TakeNext.
 // Thread-safety: thread-compatible; on the training thread.
 // Ownership: owns the arenas; plan, config, pool and accelerator must outlive
@@ -26,10 +28,12 @@
 #include "common/plan/arena.h"
 #include "common/plan/plan.h"
 #include "common/sync/thread_pool.h"
+#include "common/tensor/allocator.h"
 #include "common/transport/shared_allocator.h"
 #include "worker/collective/communicator.h"
 #include "worker/nn/model.h"
 #include "worker/train/state/accelerator.h"
+#include "worker/train/state/moment_parts.h"
 #include "worker/train/state/program_config.h"
 
 namespace ringmaster {
@@ -107,10 +111,19 @@ class StateArenas {
   std::span<const UpdateStretch> update_stretches() const {
     return update_stretches_;
   }
-  // The square of the gradients' norm; equal gradients give equal bits.
-  [[nodiscard]] absl::StatusOr<double> GradientNormSquared();
-  // Updates all parameters; update.decays is settled here.
-  [[nodiscard]] absl::Status Apply(Update update);
+  // The squares of the norms of the gradients of each of `parts`; equal
+  // gradients give equal bits. An accelerator has one part.
+  [[nodiscard]] absl::StatusOr<std::vector<double>> GradientNormsSquared(
+      absl::Span<const MomentPart> parts);
+  // Updates all parameters, or, where the moments are sharded, those that have
+  // them; update.decays is settled here.
+  [[nodiscard]] absl::Status Apply(const Update& update);
+
+  // Only where the moments are sharded: this rank has those of `ranges`, which
+  // are kept, and no others.
+  void KeepMoments(const ElemRanges& ranges);
+  // All moments are zeros again.
+  void ClearMoments();
   // See AcceleratorArenas; zero where the host computes, whose Apply returns
   // when it is done.
   [[nodiscard]] absl::StatusOr<absl::Duration> TakeUpdateTime();
@@ -122,6 +135,8 @@ class StateArenas {
   [[nodiscard]] absl::Status Allocate();
   [[nodiscard]] absl::Status AllocateGradients();
   void MakeUpdateStretches();
+  // Cuts the stretches into pieces for threads, and at the borders of `ranges`.
+  void MakeUpdatePieces(const ElemRanges& ranges);
   [[nodiscard]] bool has_servers() const {
     return options_.config.parameter_server.has_value();
   }
@@ -129,6 +144,7 @@ class StateArenas {
   const Options options_;
   // Before the arenas, which give their memory back to it.
   SharedAllocator shared_allocator_{"ringmaster gradients"};
+  PageAllocator page_allocator_;
   std::unique_ptr<Arena> parameters_;
   std::unique_ptr<Arena> next_parameters_;  // null without servers
   // Null where an accelerator has them and no server takes them.
@@ -139,6 +155,7 @@ class StateArenas {
   std::unique_ptr<AcceleratorArenas> device_;  // null: the host computes
   Newest newest_ = Newest::kBoth;
   std::vector<UpdateStretch> update_stretches_;
+  std::vector<UpdateStretch> update_pieces_;  // of what is updated here
 };
 
 }  // namespace ringmaster

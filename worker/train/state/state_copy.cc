@@ -16,6 +16,7 @@
 #include "worker/member/run_outcome.h"
 #include "worker/train/state/broadcast_pieces.h"
 #include "worker/train/state/copy_vote.h"
+#include "worker/train/state/settle_parts.h"
 
 namespace ringmaster {
 namespace {
@@ -41,6 +42,24 @@ class Copier {
 
   absl::Status Run() {
     RETURN_IF_ERROR(FAIL_POINT("train.transfer_begin"));
+    if (!state_.is_sharded()) return CopyToNewcomers(nullptr);
+    PartSettler parts(state_, communicator_,
+                      {.ranks = options_.ranks,
+                       .is_newcomer = options_.is_newcomer,
+                       .resume_step = options_.resume_step,
+                       .broadcast = PieceOptions()},
+                      clock_);
+    if (options_.resume_step > 0) {
+      RETURN_IF_ERROR(parts.FinishUpdates());
+      RETURN_IF_ERROR(parts.MoveMoments());
+      if (options_.source_rank >= 0) RETURN_IF_ERROR(CopyToNewcomers(&parts));
+    }
+    return parts.Keep();
+  }
+
+ private:
+  // With the parts of the moments, which have been moved, if there are any.
+  absl::Status CopyToNewcomers(PartSettler* parts) {
     ASSIGN_OR_RETURN(const std::vector<Position> positions,
                      ExchangePositions());
     RETURN_IF_ERROR(CheckPositions(positions));
@@ -49,6 +68,7 @@ class Copier {
     const Position& source =
         positions[static_cast<size_t>(options_.source_rank)];
     RETURN_IF_ERROR(CompareHashes(positions));
+    if (parts != nullptr) RETURN_IF_ERROR(parts->CompareMoments());
     RETURN_IF_ERROR(FAIL_POINT("train.transfer_end"));
     if (options_.is_newcomer) {
       state_.TakeOver(options_.resume_step, source.skipped_in_a_row,
@@ -57,7 +77,17 @@ class Copier {
     return absl::OkStatus();
   }
 
- private:
+  BroadcastOptions PieceOptions() const {
+    BroadcastOptions broadcast;
+    broadcast.source = std::max(options_.source_rank, 0);
+    broadcast.wait_timeout = options_.wait_timeout;
+    broadcast.before_piece = [this]() -> absl::Status {
+      RETURN_IF_ERROR(FAIL_POINT("train.transfer_piece"));
+      return cancel_.status();
+    };
+    return broadcast;
+  }
+
   // The words of all ranks, by rank.
   template <size_t kWords>
   absl::StatusOr<std::vector<std::array<int64_t, kWords>>> Exchange(
@@ -120,27 +150,25 @@ class Copier {
   }
 
   absl::Status CopyArenas() {
-    BroadcastOptions broadcast;
-    broadcast.source = options_.source_rank;
-    broadcast.wait_timeout = options_.wait_timeout;
-    broadcast.before_piece = [this]() -> absl::Status {
-      RETURN_IF_ERROR(FAIL_POINT("train.transfer_piece"));
-      return cancel_.status();
-    };
+    const BroadcastOptions broadcast = PieceOptions();
     if (state_.accelerator() != nullptr) return CopyOnDevices(broadcast);
+    // Where they are sharded, moments have been moved.
+    const size_t count = state_.is_sharded() ? 1 : 3;
     if (!options_.is_newcomer) {
-      for (const absl::Span<const float> arena :
-           {absl::Span<const float>(state_.parameters().Elems<float>()),
-            state_.first_moment(), state_.second_moment()}) {
-        RETURN_IF_ERROR(GivePieces(arena, broadcast, communicator_, clock_));
-      }
+      const std::array<absl::Span<const float>, 3> arenas = {
+          state_.parameters().Elems<float>(), state_.first_moment(),
+          state_.second_moment()};
+      for (size_t i = 0; i < count; ++i)
+        RETURN_IF_ERROR(
+            GivePieces(arenas[i], broadcast, communicator_, clock_));
       return absl::OkStatus();
     }
     const ArenaSpans<float> arenas = state_.MutableArenas();
-    for (const absl::Span<float> arena :
-         {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
-      RETURN_IF_ERROR(BroadcastPieces(arena, broadcast, communicator_, clock_));
-    }
+    const std::array<absl::Span<float>, 3> spans = {
+        arenas.parameters, arenas.first_moment, arenas.second_moment};
+    for (size_t i = 0; i < count; ++i)
+      RETURN_IF_ERROR(
+          BroadcastPieces(spans[i], broadcast, communicator_, clock_));
     return absl::OkStatus();
   }
 
@@ -166,7 +194,10 @@ class Copier {
   }
 
   absl::Status CompareHashes(absl::Span<const Position> positions) {
-    ASSIGN_OR_RETURN(const uint64_t own, state_.Hash(cancel_));
+    absl::StatusOr<uint64_t> hash =
+        state_.is_sharded() ? state_.ParametersHash() : state_.Hash(cancel_);
+    RETURN_IF_ERROR(hash.status());
+    const uint64_t own = *hash;
     ASSIGN_OR_RETURN(const auto hashes,
                      Exchange<1>({static_cast<int64_t>(own)}));
     std::vector<CopiedState> states;

@@ -1,6 +1,8 @@
 // CopyState brings newcomers to a running job to where the others are, before
 // the first step of a generation.
 //
+// Where the moments are sharded, it also gives every rank its part of them
+// (settle_parts.h), whether or not there are newcomers.
 // All ranks take part: they compare positions, the source broadcasts parameters
 // and moments in pieces, and all compare the hash of the result. The rest of a
 // state follows from the step (data, learning rate) or comes with the
@@ -21,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/plan/topology.h"
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/state/training_state.h"
@@ -28,7 +31,8 @@
 namespace ringmaster {
 
 struct StateCopyOptions {
-  int source_rank = 0;
+  int source_rank = 0;  // -1: there are no newcomers
+  const Topology& ranks;
   bool is_newcomer = false;
   int64_t resume_step = 0;      // where all ranks are in the end
   absl::Duration wait_timeout;  // for a peer

@@ -66,13 +66,14 @@ std::vector<absl::Status> CopyAmong(
   const auto world = WorldOfThreads::Create(options).value();
   return world->RunAll([&](Communicator& communicator) {
     TrainingState& state = *states[static_cast<size_t>(communicator.rank())];
-    StateCopyOptions copy;
-    copy.source_rank = source;
-    copy.is_newcomer = state.applied_step() == 0;
-    copy.resume_step = resume_step;
-    copy.wait_timeout = absl::Seconds(30);
     absl::Status status =
-        CopyState(state, communicator, copy, Clock::Real(), cancel);
+        CopyState(state, communicator,
+                  {.source_rank = source,
+                   .ranks = Topology::OneHost(static_cast<int>(states.size())),
+                   .is_newcomer = state.applied_step() == 0,
+                   .resume_step = resume_step,
+                   .wait_timeout = absl::Seconds(30)},
+                  Clock::Real(), cancel);
     if (!status.ok()) communicator.Abort(std::string(status.message()));
     return status;
   });
@@ -153,7 +154,7 @@ TEST(StateCopyTest, ARankAtAnotherStepIsRefusedByAll) {
   std::vector<std::unique_ptr<TrainingState>> states;
   states.push_back(Holder(1));
   states.push_back(Holder(1));
-  ASSERT_TRUE(states[1]->MarkComplete(kStep + 1).ok());
+  ASSERT_TRUE(states[1]->MarkComplete(kStep + 1, 1).ok());
   ASSERT_TRUE(states[1]->ApplyComplete().ok());
   states.push_back(Newcomer());
   for (const absl::Status& status : CopyAmong(states, 0)) {

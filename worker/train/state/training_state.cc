@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -56,6 +58,11 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
 }
 
 absl::Status TrainingState::CheckPrecisionAndDevice() const {
+  if (is_sharded() && accelerator_ != nullptr) {
+    return absl::InvalidArgumentError(
+        "train.optimizer_sharding: workers that compute on a GPU keep all "
+        "moments; leave it out, or start these with --device=cpu");
+  }
   if (accelerator_ == nullptr) {
     if (config_.precision == Precision::kFloat32 ||
         config_.precision == Precision::kBFloat16) {
@@ -88,11 +95,10 @@ absl::Status TrainingState::ReadData(const CancelToken* cancel) {
 absl::Status TrainingState::InitializeArenas() {
   const ArenaSpans<float> arenas = arenas_->host();
   arenas_->MarkHostNewest();
-  for (const absl::Span<float> moment :
-       {arenas.first_moment, arenas.second_moment}) {
-    // New ones are zero as they are; writing to them would make pages real.
-    if (is_overwritten_) std::fill(moment.begin(), moment.end(), 0.0f);
-  }
+  // New ones are zero as they are; writing to them would make pages real.
+  if (is_overwritten_) arenas_->ClearMoments();
+  held_parts_ = {MomentPart{}};
+  is_updated_ = false;
   complete_step_ = 0;
   if (config_.program.initial_parameters().empty()) {
     InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
@@ -131,8 +137,12 @@ absl::Status TrainingState::GrowModel(int64_t max_batch) {
 absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   return CheckMemory(
       MemoryNeedsOf(config_,
-                    plan_->total_elems() * static_cast<int64_t>(sizeof(float)),
-                    activation_bytes, ranks_on_host_, accelerator_ != nullptr),
+                    {.arena_bytes = plan_->total_elems() *
+                                    static_cast<int64_t>(sizeof(float)),
+                     .activation_bytes = activation_bytes,
+                     .ranks_on_host = ranks_on_host_,
+                     .world_size = world_size_,
+                     .has_accelerator = accelerator_ != nullptr}),
       ranks_on_host_, MemoryLimitBytes());
 }
 
@@ -209,6 +219,9 @@ void TrainingState::BecomeNewcomer() {
   loss_scale_ = FirstLossScale();
   is_loaded_ = false;
   is_overwritten_ = true;
+  held_parts_.clear();
+  is_updated_ = false;
+  norm_step_ = 0;
 }
 
 LossScale TrainingState::FirstLossScale() const {
@@ -241,7 +254,14 @@ void TrainingState::ApplyLoaded() {
   is_loaded_ = false;
 }
 
+bool TrainingState::IsPending() const {
+  return is_sharded() && complete_step_ == applied_step_ + 1;
+}
+
 absl::Status TrainingState::ResumeAt(int64_t resume_step) {
+  // The others' parts are needed too.
+  if (!is_loaded_ && IsPending() && resume_step == complete_step_)
+    return absl::OkStatus();
   if (is_loaded_ && resume_step == complete_step_) {
     ApplyLoaded();
   } else if (applied_step_ == 0 && resume_step == 0) {
@@ -250,7 +270,7 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
              resume_step == applied_step_ + 1) {
     RETURN_IF_ERROR(ApplyComplete());
   }
-  if (resume_step != applied_step_) {
+  if (resume_step != applied_step_ || is_updated_) {
     return absl::FailedPreconditionError(
         absl::StrFormat("asked to resume at step %d, but step %d is applied "
                         "and step %d complete here; this rank cannot take part",
@@ -260,13 +280,48 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
   return absl::OkStatus();
 }
 
-absl::Status TrainingState::MarkComplete(int64_t step) {
+// The sum of the parts' norms in the order of ranks, also where a rank has them
+// all: sharding changes no bit.
+absl::Status TrainingState::MarkComplete(int64_t step, int world_size) {
   RM_CHECK(step == applied_step_ + 1,
            "a step completes right after the applied one");
-  ASSIGN_OR_RETURN(const double scaled, arenas_->GradientNormSquared());
-  complete_norm_squared_ = scaled / (loss_scale_.value() * loss_scale_.value());
+  std::vector<MomentPart> parts = held_parts_;
+  if (!is_sharded()) {
+    parts.clear();
+    for (int rank = 0; rank < world_size; ++rank)
+      parts.push_back({world_size, rank});
+  }
+  ASSIGN_OR_RETURN(part_norms_squared_, arenas_->GradientNormsSquared(parts));
+  for (double& norm_squared : part_norms_squared_)
+    norm_squared /= loss_scale_.value() * loss_scale_.value();
+  complete_norm_squared_ =
+      is_sharded() ? std::numeric_limits<double>::quiet_NaN()
+                   : std::accumulate(part_norms_squared_.begin(),
+                                     part_norms_squared_.end(), 0.0);
   complete_step_ = step;
   return absl::OkStatus();
+}
+
+absl::Status TrainingState::UpdateHeld() {
+  RM_CHECK(IsPending(), "there is a complete step to apply");
+  if (is_updated_) return absl::OkStatus();
+  if (std::isfinite(complete_norm_squared_))
+    RETURN_IF_ERROR(UpdateParameters());
+  is_updated_ = true;
+  return absl::OkStatus();
+}
+
+void TrainingState::KeepPartsOf(int rank, const Topology& ranks) {
+  ranks_ = ranks;
+  held_parts_ = PartsOfRank(rank);
+  ReleaseOthers();
+}
+
+void TrainingState::AddParts(absl::Span<const MomentPart> parts) {
+  for (const MomentPart& part : parts) {
+    if (std::ranges::find(held_parts_, part) == held_parts_.end())
+      held_parts_.push_back(part);
+  }
 }
 
 void TrainingState::MarkFetched(int64_t step, double norm_squared) {
@@ -288,6 +343,8 @@ absl::Status TrainingState::ApplyComplete() {
       const absl::Status bound = arenas_->Bind(*model_);
       RM_CHECK(bound.ok(), "a model takes one arena as well as another");
     }
+  } else if (is_sharded()) {
+    RM_CHECK(std::exchange(is_updated_, false), "the held parts are updated");
   } else if (is_finite) {
     RETURN_IF_ERROR(UpdateParameters());
   }

@@ -10,6 +10,12 @@
 // checkpoint's step complete, this rank holds the checkpoint's parameters but
 // does not know yet that all others do; once it knows, the step is applied.
 //
+// Where the moments are sharded (moment_parts.h), the reduced gradient is that
+// of the parts that this rank has, and an update has a second half: the other
+// parameters are gathered. Between the two the step is complete and updated,
+// but not applied. A generation that begins with such a step, or with other
+// parts than the last one, is settled by all ranks together (settle_parts.h).
+//
 // If parameter servers hold the parameters, those here are a copy: a step is
 // complete once its parameters are in next_parameters(), its update makes them
 // the current ones, and a generation begins by fetching all, so any resume step
@@ -31,6 +37,7 @@
 #include "common/parameter_server/shard_layout.h"
 #include "common/plan/arena.h"
 #include "common/plan/plan.h"
+#include "common/plan/topology.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/allocator.h"
 #include "common/transport/cancel_token.h"
@@ -40,6 +47,7 @@
 #include "worker/member/job_runner.h"
 #include "worker/nn/model.h"
 #include "worker/train/state/accelerator.h"
+#include "worker/train/state/moment_parts.h"
 #include "worker/train/state/program_config.h"
 #include "worker/train/state/state_arenas.h"
 
@@ -50,6 +58,7 @@ class TrainingState {
   struct Options {
     int threads = 1;        // that compute, the calling one included
     int ranks_on_host = 1;  // that share its memory
+    int world_size = 1;
     // As for ReserveBatch.
     int64_t local_batch = 0;
     const CancelToken* cancel = nullptr;  // may be null
@@ -111,15 +120,59 @@ class TrainingState {
   void ApplyLoaded();
 
   // Marks `step` = applied_step + 1 as complete: the gradients arena now holds
-  // its whole reduced gradient. The error is an accelerator's.
-  [[nodiscard]] absl::Status MarkComplete(int64_t step);
+  // its whole reduced gradient, or, where moments are sharded, that of the held
+  // parts. `world_size` ranks have reduced it. The error is an accelerator's.
+  [[nodiscard]] absl::Status MarkComplete(int64_t step, int world_size);
   // The same if servers made the update: next_parameters() holds the updated
   // parameters; the gradient's squared norm is `norm_squared`.
   void MarkFetched(int64_t step, double norm_squared);
   // Makes the update of the complete step from the reduced gradient, or takes
-  // the servers' update; skips it if the gradient is not finite. The error is
-  // an accelerator's.
+  // the servers' update; skips it if the gradient is not finite. Where moments
+  // are sharded, the caller has made UpdateHeld before, and gathered the
+  // parameters. The error is an accelerator's.
   [[nodiscard]] absl::Status ApplyComplete();
+
+  // ---- Where the moments are sharded.
+
+  [[nodiscard]] bool is_sharded() const { return config_.is_sharded(); }
+  // The parts whose moments this rank has; first the one of which it is the
+  // owner. None for a newcomer.
+  const std::vector<MomentPart>& held_parts() const { return held_parts_; }
+  ElemRanges held_ranges() const { return RangesOf(held_parts_, *plan_); }
+  // Of the complete step's reduced gradient, for each of held_parts(): as
+  // complete_norm_squared, of which all parts' are the sum.
+  const std::vector<double>& part_norms_squared() const {
+    return part_norms_squared_;
+  }
+  // The sum, for which other ranks' are needed too. NaN until it is set.
+  void SetCompleteNorm(double norm_squared) {
+    complete_norm_squared_ = norm_squared;
+    norm_step_ = complete_step_;
+  }
+  // Returns true if the complete norm is known, and that of `step`.
+  [[nodiscard]] bool KnowsNormOf(int64_t step) const {
+    return norm_step_ == step && step > 0;
+  }
+  // The first half of the update: parameters and moments of the held parts are
+  // as of the complete step from here on. Makes it once.
+  [[nodiscard]] absl::Status UpdateHeld();
+  [[nodiscard]] bool is_updated() const { return is_updated_; }
+  // The moments are divided among `ranks`, and `rank` has those of its parts (of
+  // more, maybe): it keeps no others.
+  void KeepPartsOf(int rank, const Topology& ranks);
+  // The parts of each rank since then.
+  [[nodiscard]] std::vector<MomentPart> PartsOfRank(int rank) const {
+    return PartsOf(rank, config_.mirrors(), ranks_);
+  }
+  // It has those of `parts`, too.
+  void AddParts(absl::Span<const MomentPart> parts);
+  // The memory of moments that it does not keep, for a checkpoint, is given
+  // back.
+  void ReleaseOthers() { arenas_->KeepMoments(held_ranges()); }
+  // The room for moments, also of parts that others have.
+  ArenaSpans<float> MutableMoments() { return arenas_->host(); }
+  absl::Span<float> MutableParameters() { return arenas_->host().parameters; }
+
   // The room for the parameters after the next step; empty without servers.
   absl::Span<float> next_parameters();
   // See StateArenas.
@@ -204,6 +257,7 @@ class TrainingState {
   TrainingState(const ProgramConfig& config, const Options& options)
       : config_(config),
         ranks_on_host_(options.ranks_on_host),
+        world_size_(options.world_size),
         accelerator_(options.accelerator),
         pool_(options.threads),
         loss_scale_(FirstLossScale()) {}
@@ -217,9 +271,11 @@ class TrainingState {
   [[nodiscard]] absl::Status InitializeArenas();
   [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
   [[nodiscard]] absl::Status UpdateParameters();
+  [[nodiscard]] bool IsPending() const;
 
   ProgramConfig config_;
   const int ranks_on_host_;
+  const int world_size_;            // of the first generation
   Accelerator* const accelerator_;  // null: the host computes
   ThreadPool pool_;
   HeapAllocator heap_;  // before the arenas, which give their memory back to it
@@ -235,6 +291,12 @@ class TrainingState {
   // trained from them.
   bool is_overwritten_ = false;
   double complete_norm_squared_ = 0;
+  std::vector<MomentPart> held_parts_;
+  std::vector<double> part_norms_squared_;
+  int64_t norm_step_ = 0;                  // of the last norm that was set
+  Topology ranks_ = Topology::OneHost(1);  // that moments are divided among
+  // The held parts are as of the complete step, other parameters need not be.
+  bool is_updated_ = false;
   int64_t skipped_in_a_row_ = 0;
   LossScale loss_scale_;
 };

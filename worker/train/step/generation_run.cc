@@ -87,12 +87,17 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     }
     if (IsEvaluationDue(step)) RETURN_IF_ERROR(EvaluateAfter(step));
     if (summary.drain && !is_last) {
-      RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained));
+      RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained, IsLeaver()));
       return End::kDrained;
     }
   }
   RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kFinished));
   return End::kFinished;
+}
+
+bool GenerationRun::IsLeaver() const {
+  return parts_.wishes.leave.load(std::memory_order_relaxed) ||
+         parts_.wishes.let_go.load(std::memory_order_relaxed);
 }
 
 bool GenerationRun::IsEvaluationDue(int64_t step) const {
@@ -139,7 +144,9 @@ absl::StatusOr<GenerationRun::End> GenerationRun::RunWithoutStep() {
   if (parts_.no_step == NoStep::kSave) {
     RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kStopped));
   } else {
-    RETURN_IF_ERROR(parts_.sync.Leave(End::kStopped));
+    // Whoever had the state before hands it over in order to leave.
+    RETURN_IF_ERROR(
+        parts_.sync.Leave(End::kStopped, IsLeaver() || !parts_.is_newcomer));
   }
   return End::kStopped;
 }
@@ -171,23 +178,28 @@ void GenerationRun::NoteSkippedStep(int64_t step,
 }
 
 absl::Status GenerationRun::SnapshotAfter(int64_t step, bool is_last) {
-  absl::Duration fetch;
-  if (parts_.files.IsSnapshotDue(step, is_last)) {
-    const MonotonicTime begin = parts_.clock.Now();
-    RETURN_IF_ERROR(parts_.sync.FetchMoments());
-    fetch = parts_.clock.Now() - begin;
+  if (!parts_.files.IsSnapshotStep(step, is_last)) {
+    last_snapshot_ = parts_.files.SnapshotIfDue(step, is_last);
+    return parts_.files.failure();
   }
+  const MonotonicTime begin = parts_.clock.Now();
+  RETURN_IF_ERROR(
+      parts_.sync.FetchMoments(parts_.files.IsSnapshotDue(step, is_last)));
+  const absl::Duration fetch = parts_.clock.Now() - begin;
   last_snapshot_ = fetch + parts_.files.SnapshotIfDue(step, is_last);
+  if (parts_.state.is_sharded()) parts_.state.ReleaseOthers();
   return parts_.files.failure();
 }
 
 absl::Status GenerationRun::Finish(int64_t step, End how) {
   if (!parts_.state.config().program.checkpoint().directory().empty())
     parts_.board.EnterPhase(TrainPhase::kCheckpoint);
-  if (parts_.files.IsSnapshotDue(step, /*is_last=*/true))
-    RETURN_IF_ERROR(parts_.sync.FetchMoments());
+  if (parts_.files.IsSnapshotStep(step, /*is_last=*/true)) {
+    RETURN_IF_ERROR(parts_.sync.FetchMoments(
+        parts_.files.IsSnapshotDue(step, /*is_last=*/true)));
+  }
   // Leaves first, so that no peer waits for this rank's disk.
-  RETURN_IF_ERROR(parts_.sync.Leave(how));
+  RETURN_IF_ERROR(parts_.sync.Leave(how, IsLeaver()));
   parts_.files.Finish(step, parts_.cancel);
   RETURN_IF_ERROR(parts_.files.failure());
   // A stop is the end that somebody asked for, with or without a checkpoint.

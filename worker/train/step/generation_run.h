@@ -40,6 +40,8 @@ struct Wishes {
   std::atomic<bool> stop{false};
   std::atomic<bool> drain{false};
   std::atomic<bool> leave{false};  // it is this worker that is to leave
+  // This worker takes no part in the next generation.
+  std::atomic<bool> let_go{false};
 };
 
 // The work of a generation that makes no step.
@@ -72,6 +74,8 @@ class GenerationRun {
     // The peak of this rank's processor at the job's precision; 0: not known.
     double peak_flops = 0;
     NoStep no_step = NoStep::kNone;
+    // This rank has taken the state over as the generation began.
+    bool is_newcomer = false;
     std::function<void(const v1::Notice&)> on_notice = [](const v1::Notice&) {};
   };
   GenerationRun(absl::Duration wait_timeout, const Parts& parts);
@@ -87,6 +91,8 @@ class GenerationRun {
   void NoteSkippedStep(int64_t step, const CommittedStep& committed);
   // Takes the snapshot of `step`, if one is due.
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
+  // Returns true if this rank takes no part in what follows.
+  [[nodiscard]] bool IsLeaver() const;
   [[nodiscard]] bool IsEvaluationDue(int64_t step) const;
   // The generation begins after `step`: makes what was due after it and is not
   // there.

@@ -36,6 +36,7 @@
 #include "worker/train/exchange/server_generation.h"
 #include "worker/train/state/checkpoint_start.h"
 #include "worker/train/state/initial_parameters.h"
+#include "worker/train/state/settle_parts.h"
 #include "worker/train/state/state_copy.h"
 #include "worker/train/step/generation_run.h"
 #include "worker/train/step/prepared_job.h"
@@ -74,6 +75,10 @@ class JobTrainer final : public JobRunner {
   void RequestLeave() override {
     wishes_.leave.store(true, std::memory_order_relaxed);
   }
+  void RequestLetGo() override {
+    wishes_.let_go.store(true, std::memory_order_relaxed);
+    wishes_.drain.store(true, std::memory_order_relaxed);
+  }
   void SetNoticeCallback(
       std::function<void(const v1::Notice&)> on_notice) override {
     on_notice_ = std::move(on_notice);
@@ -97,6 +102,7 @@ class JobTrainer final : public JobRunner {
                                          const RankAssignment& assignment);
   [[nodiscard]] absl::Status TakeOverState(Communicator& communicator,
                                            const CancelToken& cancel);
+  [[nodiscard]] GenerationRun::End GiveStateUp(const absl::Status& why);
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
   [[nodiscard]] absl::Status AgreeOnBeginning(Communicator& communicator);
@@ -146,6 +152,7 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
   wishes_.stop.store(false, std::memory_order_relaxed);
   wishes_.drain.store(false, std::memory_order_relaxed);
   wishes_.leave.store(false, std::memory_order_relaxed);
+  wishes_.let_go.store(false, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
   absl::StatusOr<PlanAgreement> agreement = CatchExhaustion(
@@ -250,14 +257,29 @@ absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
 
 absl::Status JobTrainer::TakeOverState(Communicator& communicator,
                                        const CancelToken& cancel) {
-  if (assignment_.state_source_rank < 0) return absl::OkStatus();
+  if (assignment_.state_source_rank < 0 && !job_->state().is_sharded())
+    return absl::OkStatus();
   board_.EnterPhase(TrainPhase::kTransfer);
   return CopyState(job_->state(), communicator,
                    {.source_rank = assignment_.state_source_rank,
+                    .ranks = Topology::OfHosts(assignment_.ranks_per_host),
                     .is_newcomer = assignment_.is_newcomer,
                     .resume_step = assignment_.resume_step,
                     .wait_timeout = assignment_.collective_timeout},
                    clock_, cancel);
+}
+
+// All ranks end so, as they do for a pause, and the next generation begins with
+// a checkpoint or anew.
+GenerationRun::End JobTrainer::GiveStateUp(const absl::Status& why) {
+  if (assignment_.rank == 0) {
+    v1::Notice notice;
+    notice.set_kind(v1::NOTICE_KIND_STATE_GIVEN_UP);
+    notice.set_step(assignment_.resume_step);
+    notice.set_message(std::string(why.message()));
+    Notify(notice);
+  }
+  return GenerationRun::End::kDrained;
 }
 
 absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
@@ -388,7 +410,9 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
       return started;
     }));
   } else {
-    RETURN_IF_ERROR(TakeOverState(communicator, cancel));
+    const absl::Status taken = TakeOverState(communicator, cancel);
+    if (IsStateGivenUp(taken)) return GiveStateUp(taken);
+    RETURN_IF_ERROR(taken);
     RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
     RETURN_IF_ERROR(AgreeOnBeginning(communicator));
   }
@@ -406,6 +430,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
       {job_->state(), communicator, exchange_->sync(), job_->prefetcher(),
        board_, wishes_, cancel, clock_, trace_, counters_, job_->files(),
        job_->sampler(), PeakFlopsOfJob(), NoStepOf(assignment_),
+       assignment_.is_newcomer,
        [this](const v1::Notice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
   RETURN_IF_ERROR(job_->state().FetchToHost());  // for the outcome

@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
   state_options.threads = options.threads;
   state_options.accelerator = options.accelerator;
   state_options.ranks_on_host = assignment.local_world_size;
+  state_options.world_size = assignment.world_size;
   state_options.local_batch = PartOf(assignment, config).count;
   state_options.cancel = &cancel;
   state_options.is_newcomer =

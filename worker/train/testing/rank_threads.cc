@@ -27,6 +27,8 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
   const int64_t local_batch =
       std::max<int64_t>(ChunkOf(rank, world_size, global_batch).count, 1);
   RETURN_IF_ERROR(state.ReserveBatch(local_batch));
+  if (state.is_sharded())
+    state.KeepPartsOf(rank, Topology::OneHost(world_size));
   Prefetcher prefetcher(
       state.dataset(), state.sampler(),
       {.global_batch = global_batch, .max_local_batch = local_batch}, clock);

@@ -237,7 +237,8 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     if (member.identity.role != v1::ROLE_WORKER) continue;
     const Worker& worker = *turn.state.FindWorker(member.identity.worker);
     if (worker.session == 0) continue;
-    turn.Do(SendPause{worker.session, job.generation, why});
+    turn.Do(SendPause{worker.session, job.generation, why,
+                      IsLeaver(turn.state, job, member)});
   }
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.pausing", job, "", why);
 }

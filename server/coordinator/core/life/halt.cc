@@ -82,9 +82,28 @@ bool GoesOnWithout(const Job& job, int rank) {
          !IsSuspected(job, rank);
 }
 
+// Returns true if a member that paused has no steps any more: the ranks found that
+// together they lack a part of the state.
+bool IsStateGivenUp(const Job& job, const Member& member) {
+  return job.sharding.shards == 0 && !member.is_newcomer &&
+         member.halted->complete_step < job.resume_step;
+}
+
 // Returns the verdict on a member that halted without being told to by this
 // coordinator.
-v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
+v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job,
+                            const Member& member) {
+  if (IsStateGivenUp(job, member)) {
+    v1::Verdict verdict = VerdictOnNobody(
+        job,
+        absl::StrCat("the ranks gave the state of step ", job.resume_step,
+                     " up, of which no rank had some part"),
+        turn.time);
+    AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, kCoordinatorObserver,
+                           verdict.summary()),
+                verdict);
+    return verdict;
+  }
   if (IsPausing(job) || HasLeaver(turn.state, job)) {
     return VerdictOnPause(turn, job);
   }
@@ -241,7 +260,10 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;
   }
   // It has paused, or was halted by the coordinator before its restart.
-  BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnHalted(turn, *job));
+  // Whoever was lost before cannot bring back more than a part of the state.
+  if (IsStateGivenUp(*job, *member)) job->has_waited = true;
+  BeginHalt(turn, *job, IntentOnLoss(*job),
+            VerdictOnHalted(turn, *job, *member));
 }
 
 void OnHaltDeadline(Turn& turn, Job& job) {

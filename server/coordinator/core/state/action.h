@@ -101,6 +101,7 @@ struct SendPause {
   SessionId session = 0;
   int64_t generation = 0;
   std::string reason;
+  bool leaves = false;  // it takes no part in what follows
 };
 
 // Only to a worker that can probe; answered by ProbedReceived.

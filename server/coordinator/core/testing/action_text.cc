@@ -159,8 +159,8 @@ struct TextVisitor {
                         a.reason);
   }
   std::string operator()(const SendPause& a) const {
-    return absl::StrCat(To(a.session), "pause gen=", a.generation, ": ",
-                        a.reason);
+    return absl::StrCat(To(a.session), "pause gen=", a.generation,
+                        a.leaves ? " leaves: " : ": ", a.reason);
   }
   std::string operator()(const SendRelease& a) const {
     return absl::StrCat(

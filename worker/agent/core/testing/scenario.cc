@@ -99,6 +99,7 @@ struct ActionWriter {
   std::string operator()(const RequestStop&) const { return "request-stop"; }
   std::string operator()(const RequestDrain&) const { return "request-drain"; }
   std::string operator()(const RequestLeave&) const { return "request-leave"; }
+  std::string operator()(const RequestLetGo&) const { return "request-let-go"; }
   std::string operator()(const ReleaseTrainer&) const {
     return "release-trainer";
   }
@@ -262,7 +263,9 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   }
   if (name == "start") return StartReceived{g};
   if (name == "halt") return HaltReceived{g, args.Text("text")};
-  if (name == "pause") return PauseReceived{g, args.Text("text")};
+  if (name == "pause") {
+    return PauseReceived{g, args.Text("text"), args.Number("leaves") != 0};
+  }
   if (name == "stop") return StopReceived{g, args.Text("text")};
   if (name == "advice") return LeaveAdviceReceived{args.Text("text")};
   if (name == "release") {
