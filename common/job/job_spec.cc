@@ -126,6 +126,27 @@ void CheckEmulation(const v1::TrainProgram& train, SpecErrors& errors) {
   }
 }
 
+void CheckSchedule(const v1::ScheduleSpec& schedule, int64_t steps,
+                   SpecErrors& errors) {
+  const std::string path = "train.optimizer.schedule";
+  const bool is_wsd = schedule.kind() == v1::SCHEDULE_KIND_WSD;
+  if (schedule.warmup_steps() > steps) {
+    errors.Add(absl::StrCat(path, ".warmup_steps must be at most train.steps (",
+                            steps, "), got ", schedule.warmup_steps()));
+  } else if (!is_wsd && schedule.decay_steps() > 0) {
+    errors.Add(absl::StrCat(path, ".decay_steps needs ", path,
+                            ".kind wsd, got ", schedule.decay_steps()));
+  } else if (is_wsd && schedule.decay_steps() == 0) {
+    errors.Add(absl::StrCat(path, ".kind wsd needs ", path,
+                            ".decay_steps, the last steps, over which the "
+                            "learning rate falls"));
+  } else if (schedule.decay_steps() > steps - schedule.warmup_steps()) {
+    errors.Add(absl::StrCat(
+        path, ".decay_steps must be at most train.steps without the warm-up (",
+        steps - schedule.warmup_steps(), "), got ", schedule.decay_steps()));
+  }
+}
+
 void CheckOptimizer(const v1::TrainProgram& train, SpecErrors& errors) {
   const v1::OptimizerSpec& optimizer = train.optimizer();
   if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
@@ -133,11 +154,7 @@ void CheckOptimizer(const v1::TrainProgram& train, SpecErrors& errors) {
         "train.optimizer.sgd.nesterov needs train.optimizer.sgd.momentum above "
         "0, got 0");
   }
-  if (optimizer.schedule().warmup_steps() > train.steps()) {
-    errors.Add(absl::StrCat(
-        "train.optimizer.schedule.warmup_steps must be at most train.steps (",
-        train.steps(), "), got ", optimizer.schedule().warmup_steps()));
-  }
+  CheckSchedule(optimizer.schedule(), train.steps(), errors);
 }
 
 void CheckOptimizerSharding(const v1::TrainProgram& train, int max_workers,

@@ -587,8 +587,28 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& s) {
                   Schedule(s).set_kind(static_cast<v1::ScheduleKind>(9));
                 },
-                "train.optimizer.schedule.kind must be constant or cosine, got "
-                "9"},
+                "train.optimizer.schedule.kind must be constant, cosine, "
+                "linear or wsd, got 9"},
+        Mistake{"DecayNegative",
+                [](auto& s) { Schedule(s).set_decay_steps(-1); },
+                "train.optimizer.schedule.decay_steps must be at least 0"},
+        Mistake{"DecayWithoutWsd",
+                [](auto& s) { Schedule(s).set_decay_steps(5); },
+                "train.optimizer.schedule.decay_steps needs "
+                "train.optimizer.schedule.kind wsd, got 5"},
+        Mistake{"WsdWithoutDecay",
+                [](auto& s) { Schedule(s).set_kind(v1::SCHEDULE_KIND_WSD); },
+                "train.optimizer.schedule.kind wsd needs "
+                "train.optimizer.schedule.decay_steps, the last steps, over "
+                "which the learning rate falls"},
+        Mistake{"DecayMeetsTheWarmup",
+                [](auto& s) {
+                  Schedule(s).set_kind(v1::SCHEDULE_KIND_WSD);
+                  Schedule(s).set_warmup_steps(4);
+                  Schedule(s).set_decay_steps(7);
+                },
+                "train.optimizer.schedule.decay_steps must be at most "
+                "train.steps without the warm-up (6), got 7"},
         Mistake{"WarmupNegative",
                 [](auto& s) { Schedule(s).set_warmup_steps(-1); },
                 "train.optimizer.schedule.warmup_steps must be at least 0"},

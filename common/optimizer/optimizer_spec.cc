@@ -1,5 +1,7 @@
 #include "common/optimizer/optimizer_spec.h"
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
@@ -28,6 +30,19 @@ void ParseSgd(const v1::SgdSpec& spec, OptimizerConfig& config) {
   config.decay_matrices_only = spec.decay_matrices_only();
 }
 
+std::string NameOf(v1::ScheduleKind kind) {
+  switch (kind) {
+    case v1::SCHEDULE_KIND_COSINE:
+      return "cosine";
+    case v1::SCHEDULE_KIND_LINEAR:
+      return "linear";
+    case v1::SCHEDULE_KIND_WSD:
+      return "wsd";
+    default:
+      return "constant";
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<OptimizerConfig> ParseOptimizer(const v1::OptimizerSpec& spec) {
@@ -45,10 +60,10 @@ absl::StatusOr<OptimizerConfig> ParseOptimizer(const v1::OptimizerSpec& spec) {
           "adamw and sgd");
   }
   const v1::ScheduleSpec& schedule = spec.schedule();
-  config.schedule.kind =
-      schedule.kind() == v1::SCHEDULE_KIND_COSINE ? "cosine" : "constant";
+  config.schedule.kind = NameOf(schedule.kind());
   config.schedule.warmup_steps = schedule.warmup_steps();
   config.schedule.final_ratio = schedule.final_ratio();
+  config.schedule.decay_steps = schedule.decay_steps();
   RETURN_IF_ERROR(config.Validate());
   return config;
 }

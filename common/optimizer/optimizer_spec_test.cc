@@ -1,6 +1,7 @@
 #include "common/optimizer/optimizer_spec.h"
 
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -56,6 +57,25 @@ TEST(ParseOptimizerTest, TranslatesSgdAndTheSchedule) {
                                       .schedule = {.kind = "cosine",
                                                    .warmup_steps = 7,
                                                    .final_ratio = 0.25}}));
+}
+
+TEST(ParseOptimizerTest, TranslatesEachScheduleKind) {
+  const std::pair<v1::ScheduleKind, const char*> kinds[] = {
+      {v1::SCHEDULE_KIND_UNSPECIFIED, "constant"},
+      {v1::SCHEDULE_KIND_CONSTANT, "constant"},
+      {v1::SCHEDULE_KIND_COSINE, "cosine"},
+      {v1::SCHEDULE_KIND_LINEAR, "linear"},
+      {v1::SCHEDULE_KIND_WSD, "wsd"}};
+  for (const auto& [kind, name] : kinds) {
+    v1::OptimizerSpec spec = Adamw();
+    const int64_t decay = kind == v1::SCHEDULE_KIND_WSD ? 5 : 0;
+    spec.mutable_schedule()->set_kind(kind);
+    spec.mutable_schedule()->set_decay_steps(decay);
+    const auto config = ParseOptimizer(spec);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->schedule.kind, name);
+    EXPECT_EQ(config->schedule.decay_steps, decay);
+  }
 }
 
 TEST(ParseOptimizerTest, RefusesNoneAndWhatIsNotValid) {

@@ -1,5 +1,7 @@
 #include "common/optimizer/schedule.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status/check.h"
 
@@ -25,10 +27,11 @@ double CosPi(double x) {
 }  // namespace
 
 absl::Status ScheduleConfig::Validate() const {
-  if (kind != "constant" && kind != "cosine") {
+  if (kind != "constant" && kind != "cosine" && kind != "linear" &&
+      kind != "wsd") {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.schedule.kind is \"", kind,
-                     "\"; known are constant and cosine"));
+                     "\"; known are constant, cosine, linear and wsd"));
   }
   if (warmup_steps < 0) {
     return absl::InvalidArgumentError(
@@ -40,6 +43,11 @@ absl::Status ScheduleConfig::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.schedule.final_ratio is ", final_ratio,
                      ", but must be in [0, 1]"));
+  }
+  if (kind == "wsd" ? decay_steps < 1 : decay_steps != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.schedule.decay_steps is ", decay_steps, ", but must be ",
+        kind == "wsd" ? "at least 1 with wsd" : "0 without wsd"));
   }
   return absl::OkStatus();
 }
@@ -54,11 +62,16 @@ double LearningRateAt(const ScheduleConfig& schedule, double base_rate,
   }
   if (step == warmup || schedule.kind == "constant") return base_rate;
   if (step >= total_steps) return base_rate * schedule.final_ratio;
-  const double progress = static_cast<double>(step - warmup) /
-                          static_cast<double>(total_steps - warmup);
-  const double falling = (1 + CosPi(progress)) / 2;
-  return base_rate *
-         (schedule.final_ratio + (1 - schedule.final_ratio) * falling);
+  const int64_t stable_until =
+      schedule.kind == "wsd"
+          ? std::max(warmup, total_steps - schedule.decay_steps)
+          : warmup;
+  if (step <= stable_until) return base_rate;
+  const double progress = static_cast<double>(step - stable_until) /
+                          static_cast<double>(total_steps - stable_until);
+  const double left =
+      schedule.kind == "cosine" ? (1 + CosPi(progress)) / 2 : 1 - progress;
+  return base_rate * (schedule.final_ratio + (1 - schedule.final_ratio) * left);
 }
 
 }  // namespace ringmaster

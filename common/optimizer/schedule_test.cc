@@ -18,8 +18,9 @@ TEST(LearningRateAtTest, ConstantIsTheBaseAtEveryStep) {
 }
 
 TEST(LearningRateAtTest, WarmsUpInEqualStepsFromTheFirst) {
-  for (const char* kind : {"constant", "cosine"}) {
-    const ScheduleConfig schedule = {.kind = kind, .warmup_steps = 7};
+  for (const std::string kind : {"constant", "cosine", "linear", "wsd"}) {
+    const ScheduleConfig schedule = {
+        .kind = kind, .warmup_steps = 7, .decay_steps = kind == "wsd" ? 9 : 0};
     for (int64_t step = 1; step < 7; ++step) {
       EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kBase, step, 100),
                        kBase * static_cast<double>(step) / 7);
@@ -40,11 +41,50 @@ TEST(LearningRateAtTest, CosineFollowsItsFormulaAfterTheWarmup) {
   }
 }
 
-TEST(LearningRateAtTest, CosineEndsAtTheFinalRatioAndStaysThere) {
-  const ScheduleConfig schedule = {.kind = "cosine", .final_ratio = 0.1};
-  EXPECT_EQ(LearningRateAt(schedule, kBase, 100, 100), kBase * 0.1);
-  EXPECT_EQ(LearningRateAt(schedule, kBase, 101, 100), kBase * 0.1);
-  EXPECT_EQ(LearningRateAt({.kind = "cosine"}, kBase, 1, 1), 0);
+TEST(LearningRateAtTest, LinearFollowsItsFormulaAfterTheWarmup) {
+  const ScheduleConfig schedule = {
+      .kind = "linear", .warmup_steps = 10, .final_ratio = 0.1};
+  for (int64_t step = 11; step <= 1000; ++step) {
+    const double left = static_cast<double>(1000 - step) / 990;
+    EXPECT_NEAR(LearningRateAt(schedule, kBase, step, 1000),
+                kBase * (0.1 + 0.9 * left), 1e-15 * kBase)
+        << "step " << step;
+  }
+}
+
+TEST(LearningRateAtTest, WsdStaysUntilItsLastStepsAndFallsThere) {
+  const ScheduleConfig schedule = {.kind = "wsd",
+                                   .warmup_steps = 10,
+                                   .final_ratio = 0.1,
+                                   .decay_steps = 200};
+  for (int64_t step = 10; step <= 800; ++step)
+    EXPECT_EQ(LearningRateAt(schedule, kBase, step, 1000), kBase) << step;
+  for (int64_t step = 801; step <= 1000; ++step) {
+    const double left = static_cast<double>(1000 - step) / 200;
+    EXPECT_NEAR(LearningRateAt(schedule, kBase, step, 1000),
+                kBase * (0.1 + 0.9 * left), 1e-15 * kBase)
+        << "step " << step;
+  }
+}
+
+// Jobs' rules refuse it, but a run of fewer steps than a decay is made of a job
+// where only its pace is measured.
+TEST(LearningRateAtTest, ADecayLongerThanTheRunBeginsAfterTheWarmup) {
+  const ScheduleConfig schedule = {
+      .kind = "wsd", .warmup_steps = 2, .decay_steps = 100};
+  EXPECT_EQ(LearningRateAt(schedule, kBase, 2, 6), kBase);
+  EXPECT_DOUBLE_EQ(LearningRateAt(schedule, kBase, 3, 6), kBase * 0.75);
+  EXPECT_EQ(LearningRateAt(schedule, kBase, 6, 6), 0);
+}
+
+TEST(LearningRateAtTest, EachFallEndsAtTheFinalRatioAndStaysThere) {
+  for (const std::string kind : {"cosine", "linear", "wsd"}) {
+    const ScheduleConfig schedule = {
+        .kind = kind, .final_ratio = 0.1, .decay_steps = kind == "wsd" ? 9 : 0};
+    EXPECT_EQ(LearningRateAt(schedule, kBase, 100, 100), kBase * 0.1) << kind;
+    EXPECT_EQ(LearningRateAt(schedule, kBase, 101, 100), kBase * 0.1) << kind;
+    EXPECT_EQ(LearningRateAt({.kind = kind}, kBase, 1, 1), 0) << kind;
+  }
 }
 
 TEST(LearningRateAtTest, AWarmupLongerThanTheRunIsCutShort) {
@@ -54,9 +94,17 @@ TEST(LearningRateAtTest, AWarmupLongerThanTheRunIsCutShort) {
 
 TEST(ScheduleConfigTest, EveryBadFieldIsNamed) {
   EXPECT_TRUE(ScheduleConfig().Validate().ok());
-  EXPECT_EQ(ScheduleConfig{.kind = "linear"}.Validate().message(),
-            "optimizer.schedule.kind is \"linear\"; known are constant and "
-            "cosine");
+  EXPECT_EQ(ScheduleConfig{.kind = "square"}.Validate().message(),
+            "optimizer.schedule.kind is \"square\"; known are constant, "
+            "cosine, linear and wsd");
+  EXPECT_TRUE(
+      (ScheduleConfig{.kind = "wsd", .decay_steps = 1}).Validate().ok());
+  EXPECT_EQ(ScheduleConfig{.kind = "wsd"}.Validate().message(),
+            "optimizer.schedule.decay_steps is 0, but must be at least 1 with "
+            "wsd");
+  EXPECT_EQ(
+      (ScheduleConfig{.kind = "linear", .decay_steps = 5}).Validate().message(),
+      "optimizer.schedule.decay_steps is 5, but must be 0 without wsd");
   EXPECT_EQ(ScheduleConfig{.warmup_steps = -1}.Validate().message(),
             "optimizer.schedule.warmup_steps is -1, but must be at least 0");
   for (double bad : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {

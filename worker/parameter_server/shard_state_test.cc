@@ -86,7 +86,11 @@ class ShardStateTest : public ::testing::Test {
 
 TEST_F(ShardStateTest, AnUpdateIsWhatTheOptimizerMakesOfTheWholeShard) {
   const OptimizerConfig kConfigs[] = {
-      {}, {.kind = "sgd"}, {.kind = "sgd", .momentum = 0.9}};
+      {},
+      {.kind = "sgd"},
+      {.kind = "sgd", .momentum = 0.9},
+      {.schedule = {.kind = "linear", .warmup_steps = 2}},
+      {.schedule = {.kind = "wsd", .final_ratio = 0.5, .decay_steps = 96}}};
   for (const OptimizerConfig& config : kConfigs) {
     const auto state = Make(config);
     Load(*state, 6);
@@ -118,7 +122,8 @@ TEST_F(ShardStateTest, AnUpdateIsWhatTheOptimizerMakesOfTheWholeShard) {
       std::vector<float> gradients = g;
       ApplyOptimizer<float>(config,
                             {.step = 7,
-                             .learning_rate = config.learning_rate,
+                             .learning_rate = LearningRateAt(
+                                 config.schedule, config.learning_rate, 7, 100),
                              .gradient_scale = 0.5,
                              .decays = decays},
                             {part(p, begin, end), part(gradients, begin, end),

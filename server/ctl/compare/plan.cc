@@ -236,8 +236,17 @@ void SetShortRun(v1::TrainProgram& train, int64_t steps, int64_t global_batch) {
   train.clear_micro_batch();
   train.set_steps(steps);
   train.set_global_batch(global_batch);
-  if (train.optimizer().schedule().warmup_steps() > steps)
-    train.mutable_optimizer()->mutable_schedule()->set_warmup_steps(steps);
+  // Its pace is measured, so that the rate may be any.
+  const v1::ScheduleSpec& schedule = train.optimizer().schedule();
+  if (schedule.warmup_steps() + schedule.decay_steps() > steps) {
+    train.mutable_optimizer()->mutable_schedule()->set_warmup_steps(
+        std::min(steps, schedule.warmup_steps()));
+    train.mutable_optimizer()->mutable_schedule()->clear_decay_steps();
+    if (schedule.kind() == v1::SCHEDULE_KIND_WSD) {
+      train.mutable_optimizer()->mutable_schedule()->set_kind(
+          v1::SCHEDULE_KIND_CONSTANT);
+    }
+  }
 }
 
 absl::StatusOr<std::vector<MemoryRuns>> PlanMemoryRuns(

@@ -161,6 +161,13 @@ TEST(PlanTest, AShortRunEndsItsWarmUp) {
   schedule.set_warmup_steps(100);
   SetShortRun(train, 4, 24);
   EXPECT_EQ(schedule.warmup_steps(), 4);
+  schedule.set_kind(v1::SCHEDULE_KIND_WSD);
+  schedule.set_warmup_steps(2);
+  schedule.set_decay_steps(3);
+  SetShortRun(train, 4, 24);
+  EXPECT_EQ(schedule.kind(), v1::SCHEDULE_KIND_CONSTANT);
+  EXPECT_EQ(schedule.warmup_steps(), 2);
+  EXPECT_EQ(schedule.decay_steps(), 0);
 }
 
 TEST(PlanTest, MeasuresMemoryByAFewStepsThatCompute) {
