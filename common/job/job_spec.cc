@@ -179,6 +179,20 @@ void CheckOptimizerSharding(const v1::TrainProgram& train, int max_workers,
   }
 }
 
+void CheckEarlyStop(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (!train.has_early_stop()) return;
+  if (train.evaluate_every() == 0) {
+    errors.Add(
+        "train.early_stop needs train.evaluate_every above 0, got 0: without "
+        "evaluations there is nothing to stop for");
+  }
+  if (train.has_emulate_compute()) {
+    errors.Add(
+        "train.early_stop does not go with train.emulate_compute, with which "
+        "nothing is learnt");
+  }
+}
+
 void CheckTrain(const v1::TrainProgram& train, int max_workers,
                 SpecErrors& errors) {
   CheckModel(train.model(), errors);
@@ -188,6 +202,7 @@ void CheckTrain(const v1::TrainProgram& train, int max_workers,
   CheckOptimizerSharding(train, max_workers, errors);
   CheckSample(train, errors);
   CheckEmulation(train, errors);
+  CheckEarlyStop(train, errors);
   if (train.global_batch() < max_workers) {
     errors.Add(absl::StrCat(
         "train.global_batch must be at least workers.max (", max_workers,
@@ -320,6 +335,10 @@ bool CanGoOnLater(const v1::JobSpec& spec) {
   const v1::CheckpointSpec& checkpoint = spec.train().checkpoint();
   // Present in a job that has been checked, with its default.
   return !checkpoint.directory().empty() && checkpoint.resume();
+}
+
+bool CanEndEarly(const v1::JobSpec& spec) {
+  return spec.train().has_early_stop();
 }
 
 bool FailsOnWriteError(const v1::JobSpec& spec) {

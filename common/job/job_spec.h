@@ -59,6 +59,9 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // Returns true if a checkpoint that cannot be written ends the job.
 [[nodiscard]] bool FailsOnWriteError(const v1::JobSpec& spec);
 
+// Returns true if it may succeed before its last step.
+[[nodiscard]] bool CanEndEarly(const v1::JobSpec& spec);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_JOB_JOB_SPEC_H_

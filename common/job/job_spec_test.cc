@@ -619,6 +619,36 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"FinalRatio", [](auto& s) { Schedule(s).set_final_ratio(1.5); },
                 "train.optimizer.schedule.final_ratio must be at least 0 and "
                 "at most 1, got 1.5"},
+        Mistake{"EarlyStopWithoutPatience",
+                [](auto& s) {
+                  s.mutable_train()->set_evaluate_every(2);
+                  s.mutable_train()->mutable_early_stop();
+                },
+                "train.early_stop.patience must be at least 1, got 0"},
+        Mistake{"EarlyStopDelta",
+                [](auto& s) {
+                  s.mutable_train()->set_evaluate_every(2);
+                  s.mutable_train()->mutable_early_stop()->set_patience(1);
+                  s.mutable_train()->mutable_early_stop()->set_min_delta(-1);
+                },
+                "train.early_stop.min_delta must be at least 0 and finite, got "
+                "-1"},
+        Mistake{"EarlyStopWithoutEvaluations",
+                [](auto& s) {
+                  s.mutable_train()->mutable_early_stop()->set_patience(1);
+                },
+                "train.early_stop needs train.evaluate_every above 0, got 0: "
+                "without evaluations there is nothing to stop for"},
+        Mistake{"EarlyStopOfAnEmulation",
+                [](auto& s) {
+                  v1::TrainProgram& train = *s.mutable_train();
+                  train.set_evaluate_every(2);
+                  train.mutable_early_stop()->set_patience(1);
+                  train.mutable_emulate_compute()->mutable_forward()->set_nanos(
+                      1000);
+                },
+                "train.early_stop does not go with train.emulate_compute, with "
+                "which nothing is learnt"},
         Mistake{"MicroBatchNegative",
                 [](auto& s) { s.mutable_train()->set_micro_batch(-1); },
                 "train.micro_batch must be at least 0, got -1"},

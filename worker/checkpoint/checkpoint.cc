@@ -143,6 +143,7 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
   manifest.data_fingerprint = contents.data_fingerprint;
   manifest.parameters_hash = ArenaHash(contents.parameters);
   manifest.loss_scale = contents.loss_scale;
+  manifest.evaluations = contents.evaluations;
   manifest.creation_time = contents.creation_time;
   manifest.writer_version = kVersion;
   manifest.files = std::move(files);

@@ -61,6 +61,7 @@ struct CheckpointContents {
   std::string program_text;
   uint64_t data_fingerprint = 0;
   std::optional<LossScale> loss_scale;
+  std::optional<EvaluationHistory> evaluations;
   absl::Time creation_time;
   std::string config_json;  // "" for none
   std::vector<CheckpointCompanion> companions;

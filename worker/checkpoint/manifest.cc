@@ -1,5 +1,7 @@
 #include "worker/checkpoint/manifest.h"
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,6 +22,7 @@ constexpr char kCompanions[] = "companions";
 constexpr char kJob[] = "job";
 constexpr char kLossScale[] = "loss_scale";
 constexpr char kGoodUpdates[] = "loss_scale_good_updates";
+constexpr char kEvaluations[] = "evaluations";
 
 std::string Hex(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
@@ -66,6 +69,14 @@ class MemberReader {
       return Fail(name), 0;
     }
     return member->get<int64_t>();
+  }
+
+  // A number, or infinity if there is none.
+  double RealOrInfinity(const char* name) {
+    const Json* const member = Member(name);
+    if (member == nullptr) return std::numeric_limits<double>::infinity();
+    if (!member->is_number()) return Fail(name), 0;
+    return member->get<double>();
   }
 
   bool Has(const char* name) const { return Member(name) != nullptr; }
@@ -173,6 +184,30 @@ std::optional<LossScale> LossScaleFrom(MemberReader& reader) {
   return LossScale(value, good_updates);
 }
 
+Json ToJson(const EvaluationHistory& evaluations) {
+  Json json = {{"last_step", evaluations.last_step},
+               {"best_step", evaluations.best_step},
+               {"without_progress", evaluations.without_progress}};
+  // Infinity, which JSON does not have, is left out.
+  if (std::isfinite(evaluations.best_loss))
+    json["best_loss"] = evaluations.best_loss;
+  if (std::isfinite(evaluations.progress_loss))
+    json["progress_loss"] = evaluations.progress_loss;
+  return json;
+}
+
+absl::StatusOr<EvaluationHistory> EvaluationsFrom(const Json& json) {
+  MemberReader reader(json);
+  EvaluationHistory evaluations;
+  evaluations.last_step = reader.Size("last_step");
+  evaluations.best_step = reader.Size("best_step");
+  evaluations.best_loss = reader.RealOrInfinity("best_loss");
+  evaluations.progress_loss = reader.RealOrInfinity("progress_loss");
+  evaluations.without_progress = reader.Size("without_progress");
+  RETURN_IF_ERROR(reader.status());
+  return evaluations;
+}
+
 absl::Status CheckVersion(MemberReader& reader) {
   const int64_t version = reader.Size("format_version");
   RETURN_IF_ERROR(reader.status());
@@ -221,6 +256,8 @@ std::string EncodeManifest(const CheckpointManifest& manifest) {
     json[kLossScale] = static_cast<int64_t>(manifest.loss_scale->value());
     json[kGoodUpdates] = manifest.loss_scale->good_updates();
   }
+  if (manifest.evaluations.has_value())
+    json[kEvaluations] = ToJson(*manifest.evaluations);
   if (!manifest.job_id.empty()) json[kJob] = manifest.job_id;
   if (!manifest.companions.empty()) json[kCompanions] = Json::array();
   for (const CheckpointCompanion& companion : manifest.companions) {
@@ -257,6 +294,9 @@ absl::StatusOr<CheckpointManifest> DecodeManifest(std::string_view text) {
   manifest.data_fingerprint = reader.Hash("data_fingerprint");
   manifest.parameters_hash = reader.Hash("parameters_hash");
   manifest.loss_scale = LossScaleFrom(reader);
+  if (reader.Has(kEvaluations)) {
+    ASSIGN_OR_RETURN(manifest.evaluations, EvaluationsFrom(json[kEvaluations]));
+  }
   if (reader.Has(kJob)) manifest.job_id = reader.Text(kJob);
   for (const Json& item : reader.List("files")) {
     ASSIGN_OR_RETURN(CheckpointFile file, FileFrom(item));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/optimizer/loss_scale.h"
+#include "worker/checkpoint/evaluation_history.h"
 #include "worker/checkpoint/file_digest.h"
 
 namespace ringmaster {
@@ -48,8 +49,10 @@ struct CheckpointManifest {
   uint64_t data_fingerprint = 0;
   uint64_t parameters_hash = 0;         // as HashParameters of the arena
   std::optional<LossScale> loss_scale;  // after `step`; none: it is always 1
-  absl::Time creation_time;             // to the second
-  std::string writer_version;           // kVersion of the program that wrote it
+  // Up to `step`, or the step before; none: the job does not follow them.
+  std::optional<EvaluationHistory> evaluations;
+  absl::Time creation_time;    // to the second
+  std::string writer_version;  // kVersion of the program that wrote it
   std::vector<CheckpointFile> files;
   std::vector<CheckpointCompanion> companions;
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace ringmaster {
 namespace {
 
@@ -58,6 +60,42 @@ TEST(ManifestTest, KeepsALossScale) {
     EXPECT_EQ(DecodeManifest(EncodeManifest(sample)).status().message(),
               "its member loss_scale is missing or malformed");
   }
+}
+
+TEST(ManifestTest, KeepsEvaluations) {
+  CheckpointManifest sample = Sample();
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample))->evaluations, std::nullopt);
+  sample.evaluations = EvaluationHistory();
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample))->evaluations,
+            EvaluationHistory());
+  sample.evaluations->Note(20, 1.0 / 3, 0.1);
+  sample.evaluations->Note(40, 0.3, 0.1);
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample))->evaluations,
+            sample.evaluations);
+  sample.evaluations->last_step = -1;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample)).status().message(),
+            "its member last_step is missing or malformed");
+}
+
+TEST(EvaluationHistoryTest, KnowsTheBestAndCountsWhatIsNoProgress) {
+  EvaluationHistory history;
+  history.Note(10, std::numeric_limits<double>::quiet_NaN(), 0.1);
+  EXPECT_EQ(history.best_step, 0);
+  EXPECT_EQ(history.without_progress, 1);
+  history.Note(20, 2.0, 0.1);
+  EXPECT_EQ(history.best_step, 20);
+  EXPECT_EQ(history.without_progress, 0);
+  // Better, but by too little, twice: together they are enough.
+  history.Note(30, 1.95, 0.1);
+  EXPECT_EQ(history.best_step, 30);
+  EXPECT_EQ(history.without_progress, 1);
+  history.Note(40, 1.85, 0.1);
+  EXPECT_EQ(history.without_progress, 0);
+  history.Note(40, 1.0, 0.1);
+  EXPECT_EQ(history.best_loss, 1.85) << "it is known";
+  history.Note(50, 1.85, 0);
+  EXPECT_EQ(history.best_step, 40);
+  EXPECT_EQ(history.without_progress, 1);
 }
 
 TEST(ManifestTest, KeepsCompanions) {

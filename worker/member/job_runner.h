@@ -149,7 +149,7 @@ struct TrainProgress {
 // The end of a generation on this rank.
 struct RunOutcome {
   enum class Kind {
-    kFinished,  // all steps done
+    kFinished,  // all steps done, or as many as the job's early stop has it make
     kStopped,  // ended at the step all ranks agreed on, because some rank asked
                // to stop
     kDrained,  // paused at the step all ranks agreed on, because some rank

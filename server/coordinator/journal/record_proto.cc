@@ -251,6 +251,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
     record.scale_limit = ScaleLimit(spec);
     record.required_labels = RequiredLabels(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
+    record.can_end_early = CanEndEarly(spec);
   }
   record.is_benchmark = created.is_benchmark();
   record.runs_commands = created.runs_commands();

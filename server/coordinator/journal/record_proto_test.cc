@@ -52,6 +52,15 @@ TEST(RecordProtoTest, WhetherAWriteErrorEndsAJobFollowsFromItsSpec) {
   EXPECT_FALSE(fails());
 }
 
+TEST(RecordProtoTest, WhetherAJobMayEndEarlyFollowsFromItsSpec) {
+  v1::JobSpec spec;
+  spec.mutable_train()->mutable_early_stop()->set_patience(3);
+  v1::JournalRecord proto;
+  proto.mutable_job_created()->set_spec(spec.SerializeAsString());
+  EXPECT_TRUE(
+      std::get<JobCreatedRecord>(*RecordFromProto(proto)).can_end_early);
+}
+
 TEST(RecordProtoTest, TextsThatAreNotUtf8AreMadeFit) {
   JobEndedRecord end;
   end.message = "bad \xFF byte";

@@ -47,6 +47,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.can_go_on_later = CanGoOnLater(spec);
   terms.scale_limit = ScaleLimit(spec);
   terms.fails_on_write_error = FailsOnWriteError(spec);
+  terms.can_end_early = CanEndEarly(spec);
   terms.sharding = ShardingOf(spec);
   terms.priority = spec.priority();
   if (!spec.queue().empty()) terms.queue = spec.queue();

@@ -54,6 +54,13 @@ TEST(JobShardingTest, TermsSayWhetherAWriteErrorEndsTheJob) {
   EXPECT_TRUE(TermsOf(spec).fails_on_write_error);
 }
 
+TEST(JobShardingTest, TermsSayWhetherItMayEndEarly) {
+  v1::JobSpec spec = SpecWithServers(1);
+  EXPECT_FALSE(TermsOf(spec).can_end_early);
+  spec.mutable_train()->mutable_early_stop()->set_patience(3);
+  EXPECT_TRUE(TermsOf(spec).can_end_early);
+}
+
 TEST(JobShardingTest, WarnsOfWhatALossWouldCost) {
   v1::JobSpec spec = SpecWithServers(2);
   EXPECT_EQ(WarningOf(spec),

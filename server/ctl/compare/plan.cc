@@ -47,6 +47,7 @@ void MakeComparable(const PlanOptions& options, int workers,
   v1::TrainProgram& train = *spec.mutable_train();
   train.clear_checkpoint();
   train.clear_sample();
+  train.clear_early_stop();
   train.set_evaluate_every(0);
   train.set_evaluation_samples(kEvaluationSamples);
   if (options.is_over_network) {

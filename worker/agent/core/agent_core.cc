@@ -459,7 +459,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
   switch (ended_.end) {
     case RunEnd::kFinished:
       Say(Severity::kInfo, "job.finished",
-          absl::StrCat(where, "all steps done"));
+          absl::StrCat(where, "the job is done"));
       break;
     case RunEnd::kStopped:
     case RunEnd::kDrained:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -67,6 +68,10 @@ absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
   generation_ = generation;
   evaluated_step_ = std::min(evaluated_step_, state_.applied_step());
   sampled_step_ = std::min(sampled_step_, state_.applied_step());
+  if (state_.config().follows_evaluations()) {
+    RETURN_IF_ERROR(
+        AgreeOnEvaluations(communicator, clock_.Now() + wait_timeout));
+  }
   if (directory().empty()) return absl::OkStatus();
   recorded_sent_bytes_ = 0;
   recorded_theory_bytes_ = 0;
@@ -132,6 +137,34 @@ absl::StatusOr<std::vector<JobFiles::Standing>> JobFiles::Exchange(
     standing.steps = *word++;
   }
   return standings;
+}
+
+absl::Status JobFiles::AgreeOnEvaluations(Communicator& communicator,
+                                          MonotonicTime deadline) {
+  using Words =
+      std::array<int64_t, sizeof(EvaluationHistory) / sizeof(int64_t)>;
+  // Those of steps that will be repeated are made again.
+  if (state_.evaluations().last_step > state_.applied_step())
+    state_.evaluations() = EvaluationHistory();
+  std::vector<int64_t> words(static_cast<size_t>(communicator.world_size()) *
+                             Words().size());
+  const auto own = std::bit_cast<Words>(state_.evaluations());
+  std::ranges::copy(
+      own, words.begin() + communicator.rank() * static_cast<int>(own.size()));
+  RETURN_IF_ERROR(communicator.Run(
+      AllGather(BufferView::Of(std::span<int64_t>(words))), deadline));
+  for (auto at = words.begin(); at != words.end();
+       at += static_cast<int>(own.size())) {
+    Words theirs;
+    std::copy_n(at, theirs.size(), theirs.begin());
+    const auto history = std::bit_cast<EvaluationHistory>(theirs);
+    // The lowest rank of those, so that all take the same.
+    if (at == words.begin() ||
+        history.last_step > state_.evaluations().last_step) {
+      state_.evaluations() = history;
+    }
+  }
+  return absl::OkStatus();
 }
 
 // All ranks know the same, so all take part, or none does.
@@ -257,6 +290,8 @@ void JobFiles::RecordStep(const StepFigures& figures) {
 
 void JobFiles::RecordEvaluation(int64_t step, double loss, double accuracy) {
   evaluated_step_ = step;
+  state_.evaluations().Note(step, loss,
+                            state_.config().program.early_stop().min_delta());
   if (figures_ != nullptr)
     CheckFigures(figures_->RecordEvaluation(step, loss, accuracy));
 }
@@ -319,6 +354,8 @@ void JobFiles::TakeSnapshot(int64_t step) {
   contents.data_fingerprint = state_.dataset().fingerprint();
   if (state_.loss_scale().is_dynamic())
     contents.loss_scale = state_.loss_scale();
+  if (state_.config().follows_evaluations())
+    contents.evaluations = state_.evaluations();
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
   contents.companions = companions_;

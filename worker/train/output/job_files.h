@@ -112,6 +112,10 @@ class JobFiles {
   [[nodiscard]] Standing OwnStanding(int local_rank, int rank);
   [[nodiscard]] static absl::StatusOr<std::vector<Standing>> Exchange(
       const Standing& own, Communicator& communicator, MonotonicTime deadline);
+  // All ranks take over the evaluations of the one that knows most of them: newcomers
+  // know none.
+  [[nodiscard]] absl::Status AgreeOnEvaluations(Communicator& communicator,
+                                                MonotonicTime deadline);
   [[nodiscard]] absl::Status TakeOverFigures(
       const std::vector<Standing>& standings, Communicator& communicator,
       MonotonicTime deadline);

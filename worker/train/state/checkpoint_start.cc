@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Attempt {
   int64_t unreadable_step = 0;  // of one that is there and cannot be read
   double loss_scale = 0;        // 0: it has none
   int64_t good_updates = 0;     // of the scale
+  EvaluationHistory evaluations;
   int64_t text_size = 0;
   std::array<char, kTextBytes> text = {};
 };
@@ -77,7 +79,8 @@ class Starter {
         start_.job_id.clear();
       }
       RETURN_IF_ERROR(BroadcastArenas(source));
-      state_.MarkLoaded(attempt.step, LossScaleOf(attempt));
+      state_.MarkLoaded(attempt.step, LossScaleOf(attempt),
+                        attempt.evaluations);
       RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_loaded"));
       RETURN_IF_ERROR(communicator_.Run(Barrier(), Deadline()));
       RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_agreed"));
@@ -138,6 +141,7 @@ class Starter {
       RETURN_IF_ERROR(cancel_.status());
     }
     std::array<int64_t, sizeof(Attempt) / sizeof(int64_t)> words;
+    static_assert(std::is_trivially_copyable_v<Attempt>);
     std::memcpy(words.data(), &attempt, sizeof(attempt));
     const CollectiveRequest request =
         Broadcast(BufferView::Of(std::span<int64_t>(words)), source);
@@ -160,6 +164,7 @@ class Starter {
         attempt.loss_scale = manifest->loss_scale->value();
         attempt.good_updates = manifest->loss_scale->good_updates();
       }
+      attempt.evaluations = manifest->evaluations.value_or(EvaluationHistory());
       Compare(*manifest);
       return attempt;
     }

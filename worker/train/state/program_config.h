@@ -51,6 +51,12 @@ struct ProgramConfig {
     return program.optimizer_sharding().mirror();
   }
 
+  // Returns true if what comes after an evaluation depends on those before it, so
+  // that ranks and checkpoints have to know them.
+  [[nodiscard]] bool follows_evaluations() const {
+    return program.has_early_stop();
+  }
+
   // Returns true if parameters are updated with every rank's gradient at once,
   // so that all ranks hold the same after every step.
   [[nodiscard]] bool is_synchronous() const {

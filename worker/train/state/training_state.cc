@@ -172,6 +172,7 @@ absl::Status TrainingState::MakeArenas() {
 absl::Status TrainingState::ForgetLoaded() {
   is_loaded_ = false;
   loss_scale_ = FirstLossScale();
+  evaluations_ = EvaluationHistory();
   if (!is_overwritten_) return absl::OkStatus();
   RETURN_IF_ERROR(InitializeArenas());
   is_overwritten_ = false;
@@ -217,6 +218,7 @@ void TrainingState::BecomeNewcomer() {
   complete_step_ = 0;
   skipped_in_a_row_ = 0;
   loss_scale_ = FirstLossScale();
+  evaluations_ = EvaluationHistory();
   is_loaded_ = false;
   is_overwritten_ = true;
   held_parts_.clear();
@@ -240,11 +242,13 @@ void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row,
 }
 
 void TrainingState::MarkLoaded(int64_t step,
-                               const std::optional<LossScale>& loss_scale) {
+                               const std::optional<LossScale>& loss_scale,
+                               const EvaluationHistory& evaluations) {
   RM_CHECK(applied_step_ == 0 && step > 0, "a job starts with a checkpoint");
   complete_step_ = step;
   if (loss_scale_.is_dynamic())
     loss_scale_ = loss_scale.value_or(FirstLossScale());
+  evaluations_ = evaluations;
   is_loaded_ = true;
 }
 

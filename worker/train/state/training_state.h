@@ -41,6 +41,7 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/allocator.h"
 #include "common/transport/cancel_token.h"
+#include "worker/checkpoint/evaluation_history.h"
 #include "worker/collective/communicator.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
@@ -112,7 +113,9 @@ class TrainingState {
   // The arenas hold the contents of a checkpoint of `step`: `step` is complete.
   // If the job's precision needs a loss scale, it continues with the
   // checkpoint's, or starts with the first if the checkpoint has none.
-  void MarkLoaded(int64_t step, const std::optional<LossScale>& loss_scale);
+  // `evaluations`: as the checkpoint knows them.
+  void MarkLoaded(int64_t step, const std::optional<LossScale>& loss_scale,
+                  const EvaluationHistory& evaluations);
   // Discards what was loaded into the arenas, in whole or in part: restores the
   // initial parameters if MutableArenas was called.
   [[nodiscard]] absl::Status ForgetLoaded();
@@ -252,6 +255,9 @@ class TrainingState {
   // The factor that the next step's loss is multiplied by. The gradients are
   // then scaled too, but neither the norms nor the updates.
   const LossScale& loss_scale() const { return loss_scale_; }
+  // The evaluations so far: the same on all ranks, if the job follows them.
+  EvaluationHistory& evaluations() { return evaluations_; }
+  const EvaluationHistory& evaluations() const { return evaluations_; }
 
  private:
   TrainingState(const ProgramConfig& config, const Options& options)
@@ -299,6 +305,7 @@ class TrainingState {
   bool is_updated_ = false;
   int64_t skipped_in_a_row_ = 0;
   LossScale loss_scale_;
+  EvaluationHistory evaluations_;
 };
 
 }  // namespace ringmaster

@@ -72,26 +72,36 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   if (parts_.no_step != NoStep::kNone) return RunWithoutStep();
   const ProgramConfig& config = parts_.state.config();
   RETURN_IF_ERROR(MakeUpFor(parts_.state.applied_step()));
-  while (parts_.state.applied_step() < config.program.steps()) {
+  while (!IsDone()) {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
     RETURN_IF_ERROR(CheckSkippedSteps(step));
-    const bool is_last = step == config.program.steps();
-    const bool is_stop = summary.stop && !is_last;
     // All ranks have the same records, so all come to the same `is_stop`.
-    RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
+    const bool is_stop = summary.stop && step < config.program.steps();
+    const bool is_evaluated = IsEvaluationDue(step) && !is_stop;
+    if (is_evaluated && config.follows_evaluations())
+      RETURN_IF_ERROR(EvaluateAfter(step));
+    RETURN_IF_ERROR(SnapshotAfter(step, IsDone() || is_stop));
     if (is_stop) {
       RETURN_IF_ERROR(Finish(step, End::kStopped));
       if (summary.all_leave) ShareSavedStep(step);
       return End::kStopped;
     }
-    if (IsEvaluationDue(step)) RETURN_IF_ERROR(EvaluateAfter(step));
-    if (summary.drain && !is_last) {
+    if (is_evaluated && !config.follows_evaluations())
+      RETURN_IF_ERROR(EvaluateAfter(step));
+    if (summary.drain && !IsDone()) {
       RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained, IsLeaver()));
       return End::kDrained;
     }
   }
-  RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kFinished));
+  const int64_t last = parts_.state.applied_step();
+  if (last < config.program.steps() && parts_.communicator.rank() == 0) {
+    LogEvent(LogLevel::kInfo, "train.early_stop",
+             {{"step", last},
+              {"best_step", parts_.state.evaluations().best_step},
+              {"message", "the evaluations did not get better"}});
+  }
+  RETURN_IF_ERROR(Finish(last, End::kFinished));
   return End::kFinished;
 }
 
@@ -106,17 +116,37 @@ bool GenerationRun::IsEvaluationDue(int64_t step) const {
          (program.evaluate_every() > 0 && step % program.evaluate_every() == 0);
 }
 
+bool GenerationRun::IsDone() const {
+  const v1::TrainProgram& program = parts_.state.config().program;
+  return parts_.state.applied_step() >= program.steps() ||
+         (program.has_early_stop() &&
+          parts_.state.evaluations().without_progress >=
+              program.early_stop().patience());
+}
+
 // A fault may have come between a step and what was due after it.
 absl::Status GenerationRun::MakeUpFor(int64_t step) {
   if (step == 0) return absl::OkStatus();
-  const bool is_done = step >= parts_.state.config().program.steps();
-  if (!is_done) RETURN_IF_ERROR(SnapshotAfter(step, /*is_last=*/false));
+  if (parts_.state.config().follows_evaluations())
+    RETURN_IF_ERROR(MakeUpForEvaluation(step));
+  if (!IsDone()) RETURN_IF_ERROR(SnapshotAfter(step, /*is_last=*/false));
+  return parts_.state.config().follows_evaluations()
+             ? absl::OkStatus()
+             : MakeUpForEvaluation(step);
+}
+
+absl::Status GenerationRun::MakeUpForEvaluation(int64_t step) {
   if (!IsEvaluationDue(step)) return absl::OkStatus();
   // By what rank 0 knows, since it records evaluations. A job that was done when it
   // began has nothing else to show.
   int64_t evaluated_step = parts_.files.recorded().evaluation;
-  if (is_done)
+  if (IsDone())
     evaluated_step = std::min(evaluated_step, parts_.files.evaluated_step());
+  // Its record may be of a process whose evaluations no checkpoint has.
+  if (parts_.state.config().follows_evaluations()) {
+    evaluated_step =
+        std::min(evaluated_step, parts_.state.evaluations().last_step);
+  }
   RETURN_IF_ERROR(parts_.communicator.Run(
       Broadcast(BufferView::Of(std::span<int64_t>(&evaluated_step, 1)),
                 /*root=*/0),

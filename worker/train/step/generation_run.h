@@ -5,7 +5,9 @@
 // forward; backward, during which each bucket's reduction (or push, where there
 // are parameter servers) starts as soon as its gradients are there; the rest of
 // the reductions; the commit exchange; the update. The work after it (a
-// snapshot for a checkpoint, an evaluation, a text) is in Run.
+// snapshot for a checkpoint, an evaluation, a text) is in Run. Where evaluations
+// decide, as about an early stop, they come before the snapshot, which has to know
+// of them.
 //
 // Thread-safety: on the training thread; the wishes are set from others.
 #ifndef RINGMASTER_WORKER_TRAIN_STEP_GENERATION_RUN_H_
@@ -94,9 +96,13 @@ class GenerationRun {
   // Returns true if this rank takes no part in what follows.
   [[nodiscard]] bool IsLeaver() const;
   [[nodiscard]] bool IsEvaluationDue(int64_t step) const;
+  // Returns true if no step is left to make: all are done, or the evaluations have not
+  // got better for as long as the job's early stop waits. The same on all ranks.
+  [[nodiscard]] bool IsDone() const;
   // The generation begins after `step`: makes what was due after it and is not
   // there.
   [[nodiscard]] absl::Status MakeUpFor(int64_t step);
+  [[nodiscard]] absl::Status MakeUpForEvaluation(int64_t step);
   // Leaves the others, and waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step, End how);
   // All ranks leave after `step`: tells them whether it is in a checkpoint by now.

@@ -13,6 +13,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/logging/testing/log_capture.h"
 #include "common/status/exit_code.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {
@@ -478,6 +479,124 @@ TEST_F(JobCheckpointTest, AFaultWhileStartingLosesNothing) {
     EXPECT_EQ(resumed[0].parameters_hash, whole);
     fs::remove_all(directory_ / "step-000000030");
   }
+}
+
+class EarlyStopTest : public JobCheckpointTest {
+ protected:
+  // Of the evaluations after steps 5, 10, ... only the first is progress enough.
+  v1::TrainProgram Stopping(int64_t patience) const {
+    v1::TrainProgram program = Program(100);
+    program.set_evaluate_every(5);
+    program.mutable_early_stop()->set_patience(patience);
+    program.mutable_early_stop()->set_min_delta(100);
+    return program;
+  }
+  static void ExpectEnd(const std::vector<RunOutcome>& outcomes, int64_t step) {
+    for (const RunOutcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+      EXPECT_EQ(outcome.applied_step, step);
+      EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
+    }
+  }
+  EvaluationHistory EvaluationsOf(const std::string& name) const {
+    return *ReadCheckpointManifest((directory_ / name).string())->evaluations;
+  }
+};
+
+TEST_F(EarlyStopTest, AllRanksEndAfterTheSameEvaluationWithACheckpoint) {
+  TrainerWorkers workers(3);
+  ExpectEnd(workers.RunGeneration(1, {0, 1, 2}, Stopping(2), 0, [] {}), 15);
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010", "step-000000015"));
+  const EvaluationHistory before = EvaluationsOf("step-000000010");
+  EXPECT_EQ(before.last_step, 10) << "it comes before the snapshot";
+  EXPECT_EQ(before.without_progress, 1);
+  EXPECT_EQ(EvaluationsOf("step-000000015").without_progress, 2);
+  // The parameters are those of a job of as many steps.
+  EXPECT_EQ(workers.trainer(0).progress().figures.evaluation_step(), 15);
+}
+
+TEST_F(EarlyStopTest, OneThatHadEndedEndsAtOnceAndGoesOnWithMorePatience) {
+  TrainerWorkers first(2);
+  ExpectEnd(first.RunGeneration(1, {0, 1}, Stopping(2), 0, [] {}), 15);
+  TrainerWorkers again(1);
+  ExpectEnd(again.RunGeneration(1, {0}, Stopping(2), 0, [] {}), 15);
+  EXPECT_EQ(again.trainer(0).progress().figures.evaluation_step(), 15)
+      << "it has nothing else to show";
+  TrainerWorkers patient(2);
+  ExpectEnd(patient.RunGeneration(1, {0, 1}, Stopping(4), 0, [] {}), 25);
+}
+
+// The evaluations that were made count on, whoever is left, and those of a rank that
+// takes over are the others'.
+TEST_F(EarlyStopTest, AFaultAfterAnEvaluationLosesNoCount) {
+  for (const int64_t pass : {2 * 10 + 1, 2 * 11 + 1, 2 * 15 - 1}) {
+    SCOPED_TRACE(pass);
+    fs::remove_all(directory_);
+    TrainerWorkers workers(2);
+    FailPoint::Arm("train.step", FailPoint::Action::kError, pass);
+    const auto cut = workers.RunGeneration(1, {0, 1}, Stopping(2), 0, [] {});
+    FailPoint::DisarmAll();
+    ASSERT_NE(cut[1].kind, RunOutcome::Kind::kFinished);
+    const int64_t step = cut[1].complete_step;
+    ASSERT_GE(step, 10);
+    ASSERT_LT(step, 15);
+    workers.Replace(0);
+    ExpectEnd(workers.RunGeneration(2, {0, 1}, Stopping(2), step, [] {},
+                                    {.source_rank = 1, .newcomers = {0}}),
+              15);
+  }
+}
+
+// In its midst: it is made again, and counts once.
+TEST_F(EarlyStopTest, AFaultInAnEvaluationHasItMadeAgain) {
+  for (const char* const point : {"train.evaluate", "train.evaluated"}) {
+    SCOPED_TRACE(point);
+    fs::remove_all(directory_);
+    TrainerWorkers workers(2);
+    FailPoint::Arm(point, FailPoint::Action::kError, /*at_pass=*/2 * 3);
+    const auto cut = workers.RunGeneration(1, {0, 1}, Stopping(2), 0, [] {});
+    FailPoint::DisarmAll();
+    ExpectEnd(workers.RunGeneration(2, {0, 1}, Stopping(2), 15, [] {}), 15);
+    EXPECT_EQ(EvaluationsOf("step-000000015").without_progress, 2);
+  }
+}
+
+// All are lost: the checkpoint of step 10 has what was known after it.
+TEST_F(EarlyStopTest, TheCountComesBackFromACheckpoint) {
+  TrainerWorkers workers(2);
+  FailPoint::Arm("train.step", FailPoint::Action::kError,
+                 /*at_pass=*/2 * 13 + 1);
+  workers.RunGeneration(1, {0, 1}, Stopping(2), 0, [] {});
+  FailPoint::DisarmAll();
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
+  TrainerWorkers others(3);
+  // A fault while they start does not lose it either.
+  FailPoint::Arm("train.checkpoint_agreed", FailPoint::Action::kError,
+                 /*at_pass=*/3);
+  const auto cut = others.RunGeneration(1, {0, 1, 2}, Stopping(2), 0, [] {});
+  FailPoint::DisarmAll();
+  EXPECT_EQ(cut[0].complete_step, 10);
+  ExpectEnd(others.RunGeneration(2, {0, 1, 2}, Stopping(2), 10, [] {}), 15);
+}
+
+// Its checkpoint came before the evaluation that was due.
+TEST_F(EarlyStopTest, AStopInTheStepOfAnEvaluationLosesNoCount) {
+  v1::TrainProgram program = Stopping(2);
+  program.set_evaluate_every(1);
+  program.mutable_early_stop()->set_patience(1'000'000);
+  program.set_steps(kEndless);
+  TrainerWorkers workers(1);
+  const auto stopped = workers.RunGeneration(1, {0}, program, 0, [&] {
+    workers.AwaitStep(0, 5);
+    workers.trainer(0).RequestStop();
+  });
+  const int64_t step = stopped[0].applied_step;
+  EXPECT_EQ(EvaluationsOf(absl::StrFormat("step-%09d", step)).last_step,
+            step - 1);
+  // The first evaluation was progress, so `step` is the last that is awaited.
+  program.mutable_early_stop()->set_patience(step - 1);
+  TrainerWorkers others(1);
+  ExpectEnd(others.RunGeneration(1, {0}, program, 0, [] {}), step);
 }
 
 TEST_F(JobCheckpointTest, ASampleIsWrittenAtEachEvaluation) {

@@ -31,7 +31,8 @@ std::optional<Answer> PreparedOf(const Member& member) {
 
 std::optional<Answer> FinishedOf(const Member& member) {
   if (!member.finished.has_value()) return std::nullopt;
-  return Answer(member.finished->parameters_hash, 0);
+  return Answer(member.finished->parameters_hash,
+                static_cast<uint64_t>(member.finished->step));
 }
 
 bool IsCompared(const Member& member) {
@@ -415,7 +416,9 @@ v1::Verdict VerdictOnFinished(const Job& job, absl::Time time) {
   const FinishedAnswer& odd = *difference.odd->finished;
   const FinishedAnswer& other = *difference.other->finished;
   return MismatchVerdict(
-      job, difference, "the hash of the final parameters",
+      job, difference,
+      odd.step == other.step ? "the hash of the final parameters"
+                             : "the last step",
       absl::StrFormat("%016x at step %d", odd.parameters_hash, odd.step),
       absl::StrFormat("%016x at step %d", other.parameters_hash, other.step),
       time);

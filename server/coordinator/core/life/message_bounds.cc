@@ -131,8 +131,8 @@ struct BoundsVisitor {
     if (member == nullptr) return absl::OkStatus();
     const Job& job = *state.JobOf(worker);
     // A parameter server that holds no shard knows of no step.
-    const bool is_at_end =
-        !finished.is_stopped && member->identity.role == v1::ROLE_WORKER;
+    const bool is_at_end = !finished.is_stopped && !job.can_end_early &&
+                           member->identity.role == v1::ROLE_WORKER;
     RETURN_IF_ERROR(Check("finished.step", finished.step,
                           is_at_end ? job.total_steps : 0, LastStep(job)));
     return CheckFigures(job, finished.figures);

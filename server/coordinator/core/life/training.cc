@@ -98,20 +98,26 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   CheckPromise(turn, job);
 }
 
+std::string DoneText(const Job& job, int64_t step) {
+  if (job.runs_commands) return "the commands of all ranks have ended with 0";
+  if (step < job.total_steps) {
+    return absl::StrCat("ended early after step ", step, " of ",
+                        job.total_steps,
+                        ": its evaluations did not get better");
+  }
+  return absl::StrCat("all ", job.total_steps, " steps are done");
+}
+
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
   DecideEnd(turn, job,
             {v1::JOB_STATE_SUCCEEDED, static_cast<int>(ExitCode::kDone),
-             job.runs_commands
-                 ? std::string("the commands of all ranks have ended with 0")
-                 : absl::StrCat("all ", job.total_steps, " steps are done"),
-             answer.parameters_hash});
+             DoneText(job, answer.step), answer.parameters_hash});
 }
 
-// Returns true if the last step is in no checkpoint, and a member that may have
-// been writing it is gone. (Members that could not write say so themselves.)
-bool LacksLastCheckpoint(const Job& job) {
-  return job.keeps_checkpoints &&
-         job.figures.checkpoint_step() < job.total_steps &&
+// Returns true if `step`, the last one, is in no checkpoint, and a member that may
+// have been writing it is gone. (Members that could not write say so themselves.)
+bool LacksCheckpoint(const Job& job, int64_t step) {
+  return job.keeps_checkpoints && job.figures.checkpoint_step() < step &&
          std::any_of(job.members.begin(), job.members.end(),
                      [](const Member& member) { return member.is_lost; });
 }
@@ -231,7 +237,7 @@ void CheckFinished(Turn& turn, Job& job) {
       std::find_if(job.members.begin(), job.members.end(),
                    [](const Member& member) { return !member.is_lost; });
   const FinishedAnswer answer = *alive->finished;
-  if (!answer.is_stopped && LacksLastCheckpoint(job)) {
+  if (!answer.is_stopped && LacksCheckpoint(job, answer.step)) {
     // Those who are left hold the last step: they close the job in a generation
     // that makes no step and writes the checkpoint.
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);

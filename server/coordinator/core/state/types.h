@@ -100,6 +100,8 @@ struct JobTerms {
   bool can_go_on_later = false;
   // A checkpoint that cannot be written ends it.
   bool fails_on_write_error = false;
+  // It may be done before its last step: its members decide that by evaluations.
+  bool can_end_early = false;
   // It measures its workers, so none of them can be replaced.
   bool is_benchmark = false;
   // It runs commands: one step, which is done when all of them are.

@@ -443,7 +443,10 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
   if (verb == "halted") {
     const int64_t applied = words.Number("applied", 0);
     return HaltedReceived{
-        session, gen, applied, words.Number("complete", applied),
+        session,
+        gen,
+        applied,
+        words.Number("complete", applied),
         ItemsFrom(words.Text("shards", ""), '@', &HeldShard::shard,
                   &HeldShard::complete_step),
         words.Text("can_go_on", "") == "yes"};
@@ -557,6 +560,7 @@ std::string Scenario::Submit(const Words& words) {
   submit.can_go_on_later = words.Text("checkpoints", "no") == "yes" ||
                            words.Text("requeue", "no") == "yes";
   submit.fails_on_write_error = words.Text("on_error", "continue") == "fail";
+  submit.can_end_early = words.Text("early_stop", "no") == "yes";
   submit.sharding = ShardingOf(words);
   submit.priority = static_cast<int>(words.Number("priority", 0));
   submit.queue = words.Text("queue", std::string(kDefaultQueue));
