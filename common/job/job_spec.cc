@@ -179,7 +179,12 @@ void CheckOptimizerSharding(const v1::TrainProgram& train, int max_workers,
   }
 }
 
-void CheckEarlyStop(const v1::TrainProgram& train, SpecErrors& errors) {
+void CheckEvaluations(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (train.checkpoint().keep_best() && train.evaluate_every() == 0) {
+    errors.Add(
+        "train.checkpoint.keep_best needs train.evaluate_every above 0, got 0: "
+        "without evaluations there is no best");
+  }
   if (!train.has_early_stop()) return;
   if (train.evaluate_every() == 0) {
     errors.Add(
@@ -202,7 +207,7 @@ void CheckTrain(const v1::TrainProgram& train, int max_workers,
   CheckOptimizerSharding(train, max_workers, errors);
   CheckSample(train, errors);
   CheckEmulation(train, errors);
-  CheckEarlyStop(train, errors);
+  CheckEvaluations(train, errors);
   if (train.global_batch() < max_workers) {
     errors.Add(absl::StrCat(
         "train.global_batch must be at least workers.max (", max_workers,

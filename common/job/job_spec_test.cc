@@ -639,6 +639,15 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "train.early_stop needs train.evaluate_every above 0, got 0: "
                 "without evaluations there is nothing to stop for"},
+        Mistake{"BestWithoutEvaluations",
+                [](auto& s) {
+                  v1::CheckpointSpec& checkpoint =
+                      *s.mutable_train()->mutable_checkpoint();
+                  checkpoint.set_directory("/ckpt");
+                  checkpoint.set_keep_best(true);
+                },
+                "train.checkpoint.keep_best needs train.evaluate_every above "
+                "0, got 0: without evaluations there is no best"},
         Mistake{"EarlyStopOfAnEmulation",
                 [](auto& s) {
                   v1::TrainProgram& train = *s.mutable_train();

@@ -243,6 +243,7 @@ absl::Status RemoveOld(const std::string& directory,
                        std::string_view job_id,
                        const CheckpointWriteOptions& options) {
   if (options.keep <= 0) return absl::OkStatus();
+  const std::optional<int64_t> best = StepOfBest(directory);
   int others = 0;  // complete ones that stay, beside the one of `step`
   absl::Status first;
   for (const int64_t older : steps) {
@@ -256,7 +257,8 @@ absl::Status RemoveOld(const std::string& directory,
     const bool is_lost_and_old =
         IsLost(summary.problem) && others == options.keep - 1;
     if (!summary.problem.ok() && !is_lost_and_old) continue;
-    if (IsInCheckpoint(summary.path, options.protect)) continue;
+    if (IsInCheckpoint(summary.path, options.protect) || older == best)
+      continue;
     first.Update(RemoveCheckpoint(directory, summary.step));
   }
   return first;
@@ -401,9 +403,15 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
     return written;
   }
   // The link first, so that it never points to one that is removed.
-  written.link = LinkLatest(
-      directory,
-      NewestComplete(directory, *steps, contents.step).value_or(contents.step));
+  written.link = Annotate(
+      LinkLatest(directory, NewestComplete(directory, *steps, contents.step)
+                                .value_or(contents.step)),
+      absl::StrCat(kLatestLink, " does not point to it"));
+  if (contents.is_best) {
+    written.link.Update(
+        Annotate(LinkBest(directory, contents.step),
+                 absl::StrCat(kBestLink, " does not point to it")));
+  }
   written.removal =
       RemoveOld(directory, *steps, contents.step, contents.job_id, options);
   return written;
@@ -421,7 +429,15 @@ absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
   return found;
 }
 
-absl::Status RefreshLatest(const std::string& directory) {
+absl::Status RefreshLinks(const std::string& directory) {
+  if (const std::optional<int64_t> best = StepOfBest(directory)) {
+    const std::string path = absl::StrCat(directory, "/", kBestLink);
+    struct stat target = {};
+    if (ProcessFiles().Stat(path, target) != 0 && errno == ENOENT &&
+        ProcessFiles().Unlink(path) != 0) {
+      return FileError("remove", path, errno);
+    }
+  }
   const std::string link = absl::StrCat(directory, "/", kLatestLink);
   struct stat found = {};
   if (ProcessFiles().StatLink(link, found) != 0 || !S_ISLNK(found.st_mode))

@@ -6,6 +6,7 @@
 //     config.json            a Hugging Face model config, if there is one
 //     checkpoint.json        the manifest (worker/checkpoint/manifest.h)
 //   DIR/latest               a link to the newest complete one
+//   DIR/best                 a link to the one with the best evaluation
 //
 // Nothing in it depends on the number of ranks, and programs that read
 // safetensors read the model as it is.
@@ -62,6 +63,8 @@ struct CheckpointContents {
   uint64_t data_fingerprint = 0;
   std::optional<LossScale> loss_scale;
   std::optional<EvaluationHistory> evaluations;
+  // DIR/best is to name it.
+  bool is_best = false;
   absl::Time creation_time;
   std::string config_json;  // "" for none
   std::vector<CheckpointCompanion> companions;
@@ -70,7 +73,8 @@ struct CheckpointContents {
 struct CheckpointWriteOptions {
   // The number of complete checkpoints that stay, including the new one; older
   // ones are removed once it is complete, newer ones never, nor those that a job of
-  // another name wrote, which do not count. 0: all stay.
+  // another name wrote, which do not count, nor the one that DIR/best names. 0: all
+  // stay.
   int keep = 0;
   // A checkpoint that is never removed, named by its path or that of one of its
   // files: the one that the job started from.
@@ -87,7 +91,8 @@ struct WrittenCheckpoint {
   // The reason why an older checkpoint could not be removed. The new one is
   // fine.
   absl::Status removal;
-  // The reason why DIR/latest does not point to the newest complete checkpoint.
+  // The reason why DIR/latest does not point to the newest complete checkpoint, or
+  // DIR/best not to this one, with the link's name.
   absl::Status link;
 };
 
@@ -119,8 +124,9 @@ struct CheckpointSummary {
     const std::string& directory);
 
 // Points DIR/latest to the newest complete checkpoint in `directory`, or removes the link
-// if there is none. Does nothing if there is no such link. Errors are FileError's.
-[[nodiscard]] absl::Status RefreshLatest(const std::string& directory);
+// if there is none, and DIR/best if what it names is gone. Does nothing if there is no
+// such link. Errors are FileError's.
+[[nodiscard]] absl::Status RefreshLinks(const std::string& directory);
 
 // Reads and checks the manifest of the checkpoint at `path`.
 //   NOT_FOUND            there is no checkpoint

@@ -172,6 +172,37 @@ bool IsStillThere(const UniqueFd& fd) {
   return fstat(fd.get(), &info) == 0 && info.st_nlink > 0;
 }
 
+// Points the link of that name to the checkpoint of `step`; see LinkLatest.
+absl::Status PointLink(const std::string& directory, absl::string_view name,
+                       int64_t step) {
+  const std::string target = CheckpointName(step);
+  const std::string link = Join(directory, name);
+  struct stat present = {};
+  const bool is_there = ProcessFiles().StatLink(link, present) == 0;
+  if (is_there && S_ISLNK(present.st_mode)) {
+    if (ProcessFiles().ReadLink(link) == target) return absl::OkStatus();
+  } else if (is_there) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        link, " is not a link, so it stays as it is; give it another name"));
+  }
+  for (;;) {
+    const std::string own =
+        Join(directory, absl::StrCat(kLinkPrefix, OwnSuffix()));
+    RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.link"), link));
+    if (ProcessFiles().Symlink(target, own) != 0)
+      return FileError("create", own, errno);
+    absl::Status status = Annotate(FAIL_POINT("checkpoint.link_rename"), link);
+    if (status.ok()) {
+      if (ProcessFiles().Rename(own, link) == 0)
+        return SyncDirectory(directory);
+      if (errno == ENOENT) continue;  // taken for a leftover
+      status = FileError("create", link, errno);
+    }
+    (void)ProcessFiles().Unlink(own);
+    return status;
+  }
+}
+
 }  // namespace
 
 std::string CheckpointName(int64_t step) {
@@ -277,38 +308,23 @@ absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
 }
 
 absl::Status LinkLatest(const std::string& directory, int64_t step) {
-  const std::string target = CheckpointName(step);
-  const std::string link = Join(directory, kLatestLink);
-  struct stat present = {};
-  const bool is_there = ProcessFiles().StatLink(link, present) == 0;
-  if (is_there && S_ISLNK(present.st_mode)) {
-    if (ProcessFiles().ReadLink(link) == target) return absl::OkStatus();
-  } else if (is_there) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        link, " is not a link, so it stays as it is; give it another name"));
-  }
-  for (;;) {
-    const std::string own =
-        Join(directory, absl::StrCat(kLinkPrefix, OwnSuffix()));
-    RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.link"), link));
-    if (ProcessFiles().Symlink(target, own) != 0)
-      return FileError("create", own, errno);
-    absl::Status status = Annotate(FAIL_POINT("checkpoint.link_rename"), link);
-    if (status.ok()) {
-      if (ProcessFiles().Rename(own, link) == 0)
-        return SyncDirectory(directory);
-      if (errno == ENOENT) continue;  // taken for a leftover
-      status = FileError("create", link, errno);
-    }
-    (void)ProcessFiles().Unlink(own);
-    return status;
-  }
+  return PointLink(directory, kLatestLink, step);
 }
 
-std::string FollowLatest(const std::string& path) {
+absl::Status LinkBest(const std::string& directory, int64_t step) {
+  return PointLink(directory, kBestLink, step);
+}
+
+std::optional<int64_t> StepOfBest(const std::string& directory) {
+  const std::optional<std::string> target =
+      ProcessFiles().ReadLink(Join(directory, kBestLink));
+  return target.has_value() ? StepOfCheckpointName(*target) : std::nullopt;
+}
+std::string FollowLink(const std::string& path) {
   fs::path link(path);
   if (!link.has_filename()) link = link.parent_path();
-  if (link.filename() != kLatestLink) return path;
+  if (link.filename() != kLatestLink && link.filename() != kBestLink)
+    return path;
   const std::optional<std::string> target =
       ProcessFiles().ReadLink(link.string());
   return target.has_value() ? (link.parent_path() / *target).string() : path;

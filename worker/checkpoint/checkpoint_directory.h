@@ -7,7 +7,9 @@
 //                                                on file systems that cannot exchange
 //                                                two names
 //   DIR/latest                                   a link to the newest complete one
-//   DIR/.latest-HOST-RANDOM                      that link, before it gets its name
+//   DIR/best                                     a link to the one with the best
+//                                                evaluation, if the job keeps that
+//   DIR/.latest-HOST-RANDOM                      either link, before it gets its name
 //
 // A checkpoint appears and disappears by one rename, so a reader never sees
 // half of one. RANDOM makes each name that of one writer, also where hosts share the
@@ -41,6 +43,7 @@
 namespace ringmaster {
 
 inline constexpr char kLatestLink[] = "latest";
+inline constexpr char kBestLink[] = "best";
 
 // No write of a checkpoint pauses for as long: a directory of somebody whose locks are
 // not seen here is a leftover after that.
@@ -88,9 +91,16 @@ class StagingDirectory {
 // and FileError's: PERMISSION_DENIED on a file system without links.
 [[nodiscard]] absl::Status LinkLatest(const std::string& directory,
                                       int64_t step);
+// The same of `directory`/best.
+[[nodiscard]] absl::Status LinkBest(const std::string& directory, int64_t step);
 
-// Returns the path that the link at `path` leads to if `path` is such a link, else `path`.
-std::string FollowLatest(const std::string& path);
+// Returns the step of the checkpoint that `directory`/best names; nothing if there is no
+// such link.
+std::optional<int64_t> StepOfBest(const std::string& directory);
+
+// Returns the path that the link at `path` leads to if `path` is one of these two, else
+// `path`.
+std::string FollowLink(const std::string& path);
 
 // A `.tmp-` or `.old-` directory: somebody works in it, or did before they died.
 struct UnfinishedCheckpoint {

@@ -268,14 +268,14 @@ TEST_F(CheckpointDirectoryTest, ADirectoryCalledLatestStays) {
 }
 
 TEST_F(CheckpointDirectoryTest, FollowsOnlyTheLatestLink) {
-  EXPECT_EQ(FollowLatest(directory_ + "/latest"), directory_ + "/latest");
+  EXPECT_EQ(FollowLink(directory_ + "/latest"), directory_ + "/latest");
   ASSERT_TRUE(LinkLatest(directory_, 7).ok());
   for (const char* const end : {"", "/"}) {
-    EXPECT_EQ(FollowLatest(absl::StrCat(directory_, "/latest", end)),
+    EXPECT_EQ(FollowLink(absl::StrCat(directory_, "/latest", end)),
               directory_ + "/step-000000007");
   }
   fs::rename(directory_ + "/latest", directory_ + "/other");
-  EXPECT_EQ(FollowLatest(directory_ + "/other"), directory_ + "/other");
+  EXPECT_EQ(FollowLink(directory_ + "/other"), directory_ + "/other");
 }
 
 TEST_F(CheckpointDirectoryTest, NamesWhatCannotBeRemoved) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/testing/test_files.h"
 #include "xxhash.h"
@@ -338,6 +339,37 @@ TEST_F(CheckpointTest, LatestIsTheNewestCompleteOne) {
   EXPECT_EQ(target(), "step-000000010");
 }
 
+TEST_F(CheckpointTest, TheBestStaysBesideThoseKept) {
+  const auto write = [&](int64_t step, bool is_best) {
+    CheckpointContents contents = job_.ContentsAt(step);
+    contents.is_best = is_best;
+    const auto written = WriteCheckpoint(directory_, contents, {.keep = 1});
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_TRUE(written->link.ok()) << written->link;
+    EXPECT_TRUE(written->removal.ok()) << written->removal;
+  };
+  write(10, true);
+  write(20, false);
+  write(30, false);
+  EXPECT_EQ(StepOfBest(directory_), 10);
+  EXPECT_THAT(
+      NamesIn(directory_),
+      ElementsAre("best", "latest", "step-000000010", "step-000000030"));
+  write(40, true);
+  EXPECT_EQ(StepOfBest(directory_), 40);
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("best", "latest", "step-000000040"));
+  // What has that name and is no link stays, and the result says so.
+  fs::remove(directory_ + "/best");
+  WriteFile(directory_ + "/best", "mine");
+  CheckpointContents contents = job_.ContentsAt(50);
+  contents.is_best = true;
+  EXPECT_THAT(
+      std::string(WriteCheckpoint(directory_, contents)->link.message()),
+      HasSubstr("best does not point to it: "));
+  EXPECT_EQ(StepOfBest(directory_), std::nullopt);
+}
+
 TEST_F(CheckpointTest, ACheckpointWithoutItsLinkCounts) {
   Write(10);
   for (const char* const name : {"checkpoint.link", "checkpoint.link_rename"}) {
@@ -363,14 +395,14 @@ TEST_F(CheckpointTest, RefreshesTheLinkOnlyIfThereIsOne) {
   const std::string second = Write(20);
   const std::string latest = directory_ + "/latest";
   fs::remove_all(second);
-  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_TRUE(RefreshLinks(directory_).ok());
   EXPECT_EQ(fs::read_symlink(latest), "step-000000010");
   fs::remove_all(directory_ + "/step-000000010");
-  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_TRUE(RefreshLinks(directory_).ok());
   EXPECT_THAT(NamesIn(directory_), IsEmpty());
   Write(10);
   fs::remove(latest);
-  EXPECT_TRUE(RefreshLatest(directory_).ok());
+  EXPECT_TRUE(RefreshLinks(directory_).ok());
   EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000010"));
 }
 

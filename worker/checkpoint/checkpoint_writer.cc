@@ -150,6 +150,7 @@ class CheckpointWriter::Impl {
   CheckpointResult Write() {
     CheckpointResult result;
     result.step = contents_.step;
+    result.is_best = contents_.is_best;
     const MonotonicTime begin = options_.clock->Now();
     absl::StatusOr<WrittenCheckpoint> written =
         WriteCheckpoint(options_.directory, contents_,

@@ -46,7 +46,8 @@ struct CheckpointResult {
   std::string path;  // if status is OK
   // The reason why an older checkpoint could not be removed.
   absl::Status removal;
-  // The reason why DIR/latest does not point to the newest one; the first time only.
+  bool is_best = false;  // as the contents said
+  // See WrittenCheckpoint; the first time only.
   absl::Status link;
 };
 

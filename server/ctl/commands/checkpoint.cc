@@ -35,7 +35,7 @@ absl::Status CheckIsDirectory(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    const std::string target = FollowLatest(path);
+    const std::string target = FollowLink(path);
     return Unreadable(absl::NotFoundError(absl::StrCat(
         "there is no directory ", target,
         target == path ? "" : absl::StrCat(", to which ", path, " points"))));
@@ -91,6 +91,7 @@ absl::StatusOr<int> List(const std::string& path, OutputFormat format,
   CheckpointListing listing;
   listing.directory = step.has_value() ? place.directory : path;
   ASSIGN_OR_RETURN(listing.checkpoints, CheckpointsIn(listing.directory));
+  listing.best_step = StepOfBest(listing.directory);
   if (step.has_value()) {
     std::erase_if(listing.checkpoints,
                   [&](const auto& summary) { return summary.step != step; });
@@ -169,8 +170,8 @@ absl::StatusOr<int> Verify(const std::string& path, OutputFormat format,
 
 // ---- rm
 
-// Refuses the checkpoint that a job would resume from, and the one that it could resume
-// from once it can be read.
+// Refuses the checkpoint that a job would resume from, the one that it could resume from
+// once it can be read, and the best.
 absl::Status CheckIsSpare(const std::string& path, const Place& place,
                           int64_t step) {
   if (!HasManifest(path)) {
@@ -180,6 +181,12 @@ absl::Status CheckIsSpare(const std::string& path, const Place& place,
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
                    CheckpointsIn(place.directory));
+  if (step == StepOfBest(place.directory)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " has the best evaluation; --force removes it all the "
+                     "same"));
+  }
   const auto newest =  // that may be whole
       std::find_if(found.begin(), found.end(), [&](const auto& summary) {
         return summary.problem.ok() ||
@@ -207,7 +214,7 @@ absl::StatusOr<int> Remove(const CheckpointCommandOptions& options,
   if (!options.is_forced) RETURN_IF_ERROR(CheckIsSpare(path, place, *step));
   const absl::Status removed = RemoveCheckpoint(place.directory, *step);
   if (!removed.ok()) return Unreadable(removed);
-  const absl::Status latest = RefreshLatest(place.directory);
+  const absl::Status latest = RefreshLinks(place.directory);
   if (!latest.ok()) {
     return Unreadable(Annotate(
         latest, absl::StrCat("removed ", path, ", but not the link to it")));
@@ -295,7 +302,7 @@ absl::StatusOr<int> RunCheckpoint(const std::string& command,
     return absl::InvalidArgumentError("the path is empty");
   RETURN_IF_ERROR(CheckIsDirectory(given.path));
   CheckpointCommandOptions options = given;
-  options.path = FollowLatest(given.path);
+  options.path = FollowLink(given.path);
   if (command == "checkpoint ls") return List(options.path, format, console);
   if (command == "checkpoint verify")
     return Verify(options.path, format, console);

@@ -244,6 +244,25 @@ TEST_F(CheckpointCommandTest, LatestIsTheCheckpointThatItPointsTo) {
   }
 }
 
+TEST_F(CheckpointCommandTest, TheBestIsMarkedAndStays) {
+  CheckpointContents contents = job_.ContentsAt(10);
+  contents.is_best = true;
+  const std::string first = WriteCheckpoint(directory_, contents)->path;
+  Write(20);
+  const std::string best = directory_ + "/best";
+  EXPECT_THAT(LinesOf(RunCheckpoint({"ls", directory_}).out),
+              ElementsAre(HasSubstr("STATE"), Not(HasSubstr("best")),
+                          HasSubstr("complete, best")));
+  const auto list =
+      nlohmann::json::parse(RunCheckpoint({"ls", best, "-o", "json"}).out);
+  EXPECT_EQ(list["checkpoints"][0]["step"], "10");
+  EXPECT_EQ(list["checkpoints"][0]["is_best"], true);
+  ExpectError({"rm", best}, ExitCode::kUsage,
+              first + " has the best evaluation; --force removes it");
+  EXPECT_EQ(RunCheckpoint({"rm", best, "--force"}).code, 0);
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("latest", "step-000000020"));
+}
+
 TEST_F(CheckpointCommandTest, RefusesWhatIsNoCheckpoint) {
   const std::string nowhere = directory_ + "/step-000000077";
   const std::string file = directory_ + "/file";

@@ -40,11 +40,12 @@ bool IsManifestRead(const CheckpointSummary& summary) {
   return !summary.manifest.files.empty();
 }
 
-Json ToJson(const CheckpointSummary& summary) {
+Json ToJson(const CheckpointSummary& summary, bool is_best) {
   Json json = {{"path", summary.path},
                {"step", IntegerText(summary.step)},
                {"state", StateOf(summary.problem)},
-               {"problem", MessageOf(summary.problem)}};
+               {"problem", MessageOf(summary.problem)},
+               {"is_best", is_best}};
   if (!IsManifestRead(summary)) return json;
   const CheckpointManifest& manifest = summary.manifest;
   json["write_time"] = TimeText(manifest.creation_time);
@@ -110,7 +111,9 @@ std::vector<std::string> ListingLines(const CheckpointListing& listing,
          is_read ? FormatTime(manifest.creation_time, style) : "-",
          is_read ? Printable(manifest.model_kind) : "-",
          Paint(style, summary.problem.ok() ? Color::kGreen : Color::kRed,
-               StateOf(summary.problem))});
+               summary.step == listing.best_step
+                   ? absl::StrCat(StateOf(summary.problem), ", best")
+                   : StateOf(summary.problem))});
   }
   if (!table.empty()) lines = table.Lines(style);
   for (const CheckpointSummary& summary : listing.checkpoints)
@@ -153,7 +156,8 @@ std::string ListingJson(const CheckpointListing& listing) {
                {"checkpoints", Json::array()},
                {"unfinished", Json::array()}};
   for (const CheckpointSummary& summary : listing.checkpoints)
-    json["checkpoints"].push_back(ToJson(summary));
+    json["checkpoints"].push_back(
+        ToJson(summary, summary.step == listing.best_step));
   for (const UnfinishedCheckpoint& unfinished : listing.unfinished)
     json["unfinished"].push_back(ToJson(unfinished));
   return Dump(json);

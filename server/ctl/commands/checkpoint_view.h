@@ -21,6 +21,7 @@ namespace ringmaster::ctl {
 struct CheckpointListing {
   std::string directory;
   std::vector<CheckpointSummary> checkpoints;  // newest first
+  std::optional<int64_t> best_step;            // of the one that DIR/best names
   std::vector<UnfinishedCheckpoint> unfinished;
 };
 

@@ -29,13 +29,13 @@ std::string WrittenText(const CheckpointResult& result) {
   std::string text = absl::StrFormat("wrote %s, %.1f MB in %.2f s", result.path,
                                      static_cast<double>(result.bytes) / 1e6,
                                      absl::ToDoubleSeconds(result.duration));
+  if (result.is_best) text += ", the best so far";
   if (!result.removal.ok()) {
     absl::StrAppend(
         &text, "; an older one stays: ", std::string(result.removal.message()));
   }
   if (!result.link.ok()) {
-    absl::StrAppend(&text, "; ", kLatestLink, " does not point to it: ",
-                    std::string(result.link.message()));
+    absl::StrAppend(&text, "; ", std::string(result.link.message()));
   }
   return text;
 }
@@ -290,6 +290,12 @@ void JobFiles::RecordStep(const StepFigures& figures) {
 
 void JobFiles::RecordEvaluation(int64_t step, double loss, double accuracy) {
   evaluated_step_ = step;
+  // One that was taken before it is known whether it is the best is taken again.
+  if (step > state_.evaluations().last_step && step == snapshot_step_ &&
+      state_.config().program.checkpoint().keep_best() &&
+      loss < state_.evaluations().best_loss) {
+    snapshot_step_ = 0;
+  }
   state_.evaluations().Note(step, loss,
                             state_.config().program.early_stop().min_delta());
   if (figures_ != nullptr)
@@ -315,9 +321,15 @@ void JobFiles::CheckFigures(const absl::Status& status) {
          std::string(status.message()));
 }
 
+bool JobFiles::IsBest(int64_t step) const {
+  return state_.config().program.checkpoint().keep_best() &&
+         step == state_.evaluations().best_step;
+}
+
 bool JobFiles::IsSnapshotStep(int64_t step, bool is_last) const {
   const int64_t every = state_.config().program.checkpoint().every_steps();
-  return !directory().empty() && (is_last || (every > 0 && step % every == 0));
+  return !directory().empty() &&
+         (is_last || (every > 0 && step % every == 0) || IsBest(step));
 }
 
 bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
@@ -347,6 +359,7 @@ void JobFiles::TakeSnapshot(int64_t step) {
   contents.parameters = state_.parameters().Elems<float>();
   contents.first_moment = state_.first_moment();
   contents.second_moment = state_.second_moment();
+  contents.is_best = IsBest(step);
   contents.job_id = job_id_;
   contents.model_kind = state_.config().model.kind;
   contents.model_settings = state_.config().model.CanonicalText();

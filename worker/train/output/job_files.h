@@ -88,7 +88,8 @@ class JobFiles {
   // snapshot, which needs parameters and moments to be there.
   [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;
 
-  // After `step` was applied: takes a snapshot if one is due or `is_last`, and
+  // After `step` was applied, and evaluated if what is kept depends on that: takes a
+  // snapshot if one is due or `is_last`, and
   // reports the outcome of earlier ones. Does not wait for the disk: a last
   // snapshot that finds an earlier one still being written is left to Finish.
   // Returns how long training stood still for it.
@@ -119,6 +120,8 @@ class JobFiles {
   [[nodiscard]] absl::Status TakeOverFigures(
       const std::vector<Standing>& standings, Communicator& communicator,
       MonotonicTime deadline);
+  // Returns true if the checkpoint of `step` is to be kept as the best.
+  [[nodiscard]] bool IsBest(int64_t step) const;
   void KeepFiguresOpen(int rank);
   void OpenFigures();
   void OpenWriter();

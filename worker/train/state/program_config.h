@@ -54,7 +54,7 @@ struct ProgramConfig {
   // Returns true if what comes after an evaluation depends on those before it, so
   // that ranks and checkpoints have to know them.
   [[nodiscard]] bool follows_evaluations() const {
-    return program.has_early_stop();
+    return program.has_early_stop() || program.checkpoint().keep_best();
   }
 
   // Returns true if parameters are updated with every rank's gradient at once,

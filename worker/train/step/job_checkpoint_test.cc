@@ -14,6 +14,7 @@
 #include "common/logging/testing/log_capture.h"
 #include "common/status/exit_code.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {
@@ -563,11 +564,10 @@ TEST_F(EarlyStopTest, AFaultInAnEvaluationHasItMadeAgain) {
 
 // All are lost: the checkpoint of step 10 has what was known after it.
 TEST_F(EarlyStopTest, TheCountComesBackFromACheckpoint) {
-  TrainerWorkers workers(2);
-  FailPoint::Arm("train.step", FailPoint::Action::kError,
-                 /*at_pass=*/2 * 13 + 1);
-  workers.RunGeneration(1, {0, 1}, Stopping(2), 0, [] {});
-  FailPoint::DisarmAll();
+  v1::TrainProgram program = Stopping(100);
+  program.set_steps(13);
+  Train(2, program);
+  fs::remove_all(directory_ / "step-000000013");
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
   TrainerWorkers others(3);
   // A fault while they start does not lose it either.
@@ -597,6 +597,70 @@ TEST_F(EarlyStopTest, AStopInTheStepOfAnEvaluationLosesNoCount) {
   program.mutable_early_stop()->set_patience(step - 1);
   TrainerWorkers others(1);
   ExpectEnd(others.RunGeneration(1, {0}, program, 0, [] {}), step);
+}
+
+class KeepBestTest : public EarlyStopTest {
+ protected:
+  v1::TrainProgram Keeping(int64_t steps, double learning_rate) const {
+    v1::TrainProgram program = Program(steps);
+    program.mutable_optimizer()->mutable_adamw()->set_learning_rate(
+        learning_rate);
+    program.set_evaluate_every(5);
+    program.mutable_checkpoint()->set_keep(1);
+    program.mutable_checkpoint()->set_keep_best(true);
+    return program;
+  }
+  int64_t StepOfBestHere() const {
+    return StepOfBest(directory_.string()).value_or(0);
+  }
+};
+
+TEST_F(KeepBestTest, StaysBesideThoseThatAreKeptAndIsComparedOn) {
+  Train(2, Keeping(5, 0.003));
+  EXPECT_EQ(StepOfBestHere(), 5);
+  // At this rate the loss rises.
+  Train(3, Keeping(30, 100));
+  EXPECT_EQ(StepOfBestHere(), 5);
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000005", "step-000000030"));
+  const EvaluationHistory last = EvaluationsOf("step-000000030");
+  EXPECT_EQ(last.last_step, 30);
+  EXPECT_EQ(last.best_step, 5);
+  EXPECT_EQ(last.best_loss, EvaluationsOf("best").best_loss);
+}
+
+TEST_F(KeepBestTest, ABetterOneTakesItsPlaceThoughNoneIsDue) {
+  v1::TrainProgram program = Keeping(5, 1e-4);
+  program.mutable_checkpoint()->set_every_steps(0);
+  Train(2, program);
+  // The first of its evaluations finds the disk idle.
+  program.set_steps(14);
+  TrainerWorkers workers(2);
+  Train(workers, 2, program);
+  EXPECT_EQ(StepOfBestHere(), 14);
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000014"));
+  EXPECT_THAT(
+      MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_WRITTEN),
+      ElementsAre(
+          AllOf(HasSubstr("step-000000010"), HasSubstr("the best so far")),
+          AllOf(HasSubstr("step-000000014"), HasSubstr("the best so far"))));
+}
+
+// Its checkpoint was written before its evaluation was known.
+TEST_F(KeepBestTest, OneThatAStopWroteBecomesTheBest) {
+  v1::TrainProgram program = Keeping(kEndless, 1e-4);
+  program.mutable_checkpoint()->set_every_steps(0);
+  program.set_evaluate_every(1);
+  TrainerWorkers workers(1);
+  const auto stopped = workers.RunGeneration(1, {0}, program, 0, [&] {
+    workers.AwaitStep(0, 2);
+    workers.trainer(0).RequestStop();
+  });
+  const int64_t step = stopped[0].applied_step;
+  ASSERT_LT(StepOfBestHere(), step);
+  program.set_steps(step);
+  Train(1, program);
+  EXPECT_EQ(StepOfBestHere(), step) << "the loss falls steadily";
+  EXPECT_EQ(EvaluationsOf("best").best_step, step);
 }
 
 TEST_F(JobCheckpointTest, ASampleIsWrittenAtEachEvaluation) {

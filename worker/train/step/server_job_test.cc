@@ -215,8 +215,26 @@ TEST_P(RelaxedJobTest, GoesOnAfterTheLossOfAServer) {
   EXPECT_EQ(outcomes[0].parameters_hash, outcomes[1].parameters_hash);
 }
 
+// Workers that run ahead of each other meet at each evaluation.
+TEST_P(RelaxedJobTest, EndsEarlyWhereAllAgree) {
+  v1::TrainProgram program = Program(2);
+  program.mutable_parameter_server()->set_deterministic(false);
+  program.mutable_parameter_server()->set_consistency(GetParam());
+  program.mutable_parameter_server()->set_staleness(2);
+  program.set_evaluate_every(5);
+  program.mutable_early_stop()->set_patience(2);
+  program.mutable_early_stop()->set_min_delta(100);
+  ServerJob job({.workers = 3, .servers = 2, .replicas = 1});
+  const auto outcomes = job.RunGeneration(program, [] {});
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+    EXPECT_EQ(outcome.complete_step, 15);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Consistencies, RelaxedJobTest,
-                         testing::Values(v1::CONSISTENCY_SSP,
+                         testing::Values(v1::CONSISTENCY_BSP,
+                                         v1::CONSISTENCY_SSP,
                                          v1::CONSISTENCY_ASYNC));
 
 TEST(ServerJobTest, StopsAndDrainsWhereAllAgree) {
