@@ -89,17 +89,51 @@ RM_KERNEL double LossOf(Normalizer<T> normalizer, T target_logit) {
          static_cast<double>(target_logit - normalizer.max);
 }
 
-// Turns a row of logits into scale * (softmax(row) - one_hot(target)); returns
-// the row's loss.
+// The sum of x - max.
+template <typename T>
+RM_KERNEL T SumBelow(const T* x, int64_t count, T max) {
+  T lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] += x[i + lane] - max;
+  }
+  for (; i < count; ++i) lanes[0] += x[i] - max;
+  for (int64_t lane = 1; lane < kLanes; ++lane) lanes[0] += lanes[lane];
+  return lanes[0];
+}
+
+// A row's target: so much at the class itself, and so much at each.
+struct Target {
+  double own = 1;
+  double each = 0;
+};
+
+// The cross entropy with a target whose shares add up to 1.
+template <typename T>
+RM_KERNEL double SmoothLossOf(Normalizer<T> normalizer, int64_t classes,
+                              const T* row, T target_logit, Target target) {
+  return std::log(static_cast<double>(normalizer.sum)) -
+         target.own * static_cast<double>(target_logit - normalizer.max) -
+         target.each *
+             static_cast<double>(SumBelow(row, classes, normalizer.max));
+}
+
+// Turns a row of logits into scale * (softmax(row) - target); returns the row's
+// loss.
 template <typename T>
 RM_KERNEL double TrainRow(int64_t classes, int32_t target, T scale,
-                          T* __restrict row) {
+                          Target shares, T* __restrict row) {
   const Normalizer<T> normalizer = FindNormalizer(classes, row);
-  const double loss = LossOf(normalizer, row[target]);
+  const double loss =
+      shares.each == 0
+          ? LossOf(normalizer, row[target])
+          : SmoothLossOf<T>(normalizer, classes, row, row[target], shares);
   const T factor = scale / normalizer.sum;
+  const T each = scale * static_cast<T>(shares.each);
   for (int64_t i = 0; i < classes; ++i)
-    row[i] = FastExp(row[i] - normalizer.max) * factor;
-  row[target] -= scale;
+    row[i] = FastExp(row[i] - normalizer.max) * factor - each;
+  row[target] -= scale * static_cast<T>(shares.own);
   return loss;
 }
 
@@ -164,11 +198,13 @@ int64_t ClassifierChunkRows(HeadShape shape) {
 }
 
 template <typename T>
-void ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
-                     Write write, const T* x, const T* weight, const T* bias,
-                     const int32_t* targets,
+void ClassifierTrain(const Compute& compute, HeadShape shape,
+                     const LossTerms& terms, Write write, const T* x,
+                     const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, T* dweight,
                      T* dbias, double* loss_sum) {
+  const Target shares = {1 - terms.smoothing,
+                         terms.smoothing / static_cast<double>(shape.classes)};
   std::array<double, kMostRows> losses;
   T* const logits = scratch.logits;
   if (shape.rows == 0 && write == Write::kSet) {
@@ -178,7 +214,7 @@ void ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
   const auto train = [&](int64_t begin, LinearShape chunk) {
     ForEachRow(compute, chunk, losses.data(), [&](int64_t i) {
       return CallOnCpuFma<TrainRow<T>>(shape.classes, targets[begin + i],
-                                       static_cast<T>(scale),
+                                       static_cast<T>(terms.scale), shares,
                                        logits + i * shape.classes);
     });
     for (int64_t i = 0; i < chunk.batch; ++i) *loss_sum += losses[i];
@@ -216,8 +252,9 @@ void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
 
 #define RM_INSTANTIATE(T)                                                      \
   template void ClassifierTrain<T>(                                            \
-      const Compute&, HeadShape, double, Write, const T*, const T*, const T*,  \
-      const int32_t*, const ClassifierScratch<T>&, T*, T*, T*, double*);       \
+      const Compute&, HeadShape, const LossTerms&, Write, const T*, const T*,  \
+      const T*, const int32_t*, const ClassifierScratch<T>&, T*, T*, T*,       \
+      double*);                                                                \
   template void ClassifierPredict<T>(                                          \
       const Compute&, HeadShape, const T*, const T*, const T*, const int32_t*, \
       const ClassifierScratch<T>&, double*, int64_t*);

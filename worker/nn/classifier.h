@@ -13,7 +13,11 @@
 // overlap inputs. T is float or double.
 // The loss is the sum over rows of -ln(softmax(logits)[target]), in nats, each
 // from float or double logits, added in double in the order of rows. A logit
-// that is NaN or +infinity makes it not finite.
+// that is NaN or +infinity makes it not finite. With label smoothing (Szegedy et
+// al., "Rethinking the Inception Architecture for Computer Vision", 2016) a row's
+// is, with the share s, (1 - s) times that plus s times the mean over all classes
+// of -ln(softmax(logits)[class]), as PyTorch's CrossEntropyLoss has it; a logit of
+// -infinity then makes it infinite.
 // Thread-safety: as compute.h says. Results do not depend on the pool.
 #ifndef RINGMASTER_WORKER_NN_CLASSIFIER_H_
 #define RINGMASTER_WORKER_NN_CLASSIFIER_H_
@@ -30,6 +34,12 @@ struct HeadShape {
   int64_t rows;
   int64_t dim;
   int64_t classes;
+};
+
+// What training makes of the loss.
+struct LossTerms {
+  double scale = 1;      // of the gradients
+  double smoothing = 0;  // share of a target that is spread over all classes
 };
 
 // Rows of the largest chunk: at most shape.rows, and enough for efficient
@@ -54,15 +64,15 @@ ClassifierScratch<T> TakeClassifierScratch(const Compute& /*compute*/,
 }
 
 // *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of
-// `scale` times the loss. dbias is null iff bias is.
+// terms.scale times the loss. dbias is null iff bias is.
 template <typename T>
-void ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
-                     Write write, const T* x, const T* weight, const T* bias,
-                     const int32_t* targets,
+void ClassifierTrain(const Compute& compute, HeadShape shape,
+                     const LossTerms& terms, Write write, const T* x,
+                     const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, T* dweight,
                      T* dbias, double* loss_sum);
 
-// *loss_sum += the loss; *correct += the rows whose target has the largest
+// *loss_sum += the loss without smoothing; *correct += the rows whose target has the largest
 // logit, and is the first of those that have.
 template <typename T>
 void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,

@@ -60,27 +60,28 @@ enum class Bias : bool { kWithout, kWith };
 template <typename T>
 Gradients<T> Train(ThreadPool& pool, const Input<T>& in, double scale,
                    Write write, Bias bias,
-                   Precision precision = Precision::kFloat32) {
+                   Precision precision = Precision::kFloat32,
+                   double smoothing = 0) {
   Gradients<T> out(in.shape, write);
   std::vector<T> scratch = Scratch<T>(in.shape);
   const bool with = bias == Bias::kWith;
-  ClassifierTrain<T>({pool, precision}, in.shape, scale, write, in.x.data(),
-                     in.weight.data(), with ? in.bias.data() : nullptr,
-                     in.targets.data(), {scratch.data()}, out.dx.data(),
-                     out.dweight.data(), with ? out.dbias.data() : nullptr,
-                     &out.loss);
+  ClassifierTrain<T>({pool, precision}, in.shape, {scale, smoothing}, write,
+                     in.x.data(), in.weight.data(),
+                     with ? in.bias.data() : nullptr, in.targets.data(),
+                     {scratch.data()}, out.dx.data(), out.dweight.data(),
+                     with ? out.dbias.data() : nullptr, &out.loss);
   return out;
 }
 
 template <typename T>
 Gradients<T> TrainPlain(const Input<T>& in, double scale, Write write,
-                        Bias bias) {
+                        Bias bias, double smoothing = 0) {
   Gradients<T> out(in.shape, write);
   const bool with = bias == Bias::kWith;
   out.loss = reference::ClassifierTrain<T>(
       in.shape, scale, write, in.x.data(), in.weight.data(),
       with ? in.bias.data() : nullptr, in.targets.data(), out.dx.data(),
-      out.dweight.data(), with ? out.dbias.data() : nullptr);
+      out.dweight.data(), with ? out.dbias.data() : nullptr, smoothing);
   return out;
 }
 
@@ -145,6 +146,44 @@ TYPED_TEST(ClassifierOperatorTest, MatchesReferenceWithSeveralChunks) {
   }
 }
 
+TYPED_TEST(ClassifierOperatorTest, MatchesReferenceWithSmoothing) {
+  using T = TypeParam;
+  ThreadPool pool(2);
+  const double tolerance = std::is_same_v<T, float> ? 1e-5 : 1e-12;
+  for (const int64_t classes : {1, 2, 31, 33, 2500}) {
+    for (const double smoothing : {0.1, 0.9}) {
+      SCOPED_TRACE(testing::Message() << classes << ", " << smoothing);
+      const Input<T> in({33, 6, classes}, 3);
+      ExpectClose(Train(pool, in, 0.5, Write::kAdd, Bias::kWith,
+                        Precision::kFloat32, smoothing),
+                  TrainPlain(in, 0.5, Write::kAdd, Bias::kWith, smoothing),
+                  Bias::kWith, tolerance);
+    }
+  }
+}
+
+// What PyTorch's CrossEntropyLoss(label_smoothing=0.1, reduction="sum") gives for
+// logits 1, 2 and 0.5 and target 1: with the loss l = ln(e + e^2 + e^0.5) - logit of
+// each class, 0.9 of the target's and 0.1 / 3 of each one's; the gradient is the
+// softmax less the same shares.
+TEST(ClassifierTest, SmoothsLabelsAsPyTorchDoes) {
+  ThreadPool pool(1);
+  Input<double> in({1, 1, 3});
+  in.x = {1};
+  in.weight = {1, 2, 0.5};
+  in.bias = {0, 0, 0};
+  in.targets = {1};
+  const Gradients<double> got =
+      Train(pool, in, 1, Write::kSet, Bias::kWith, Precision::kFloat32, 0.1);
+  const double sum = std::exp(1.0) + std::exp(2.0) + std::exp(0.5);
+  const double log_sum = std::log(sum);
+  EXPECT_NEAR(got.loss, 0.9 * (log_sum - 2) + 0.1 / 3 * (3 * log_sum - 3.5),
+              1e-14);
+  EXPECT_NEAR(got.dbias[0], std::exp(1.0) / sum - 0.1 / 3, 1e-14);
+  EXPECT_NEAR(got.dbias[1], std::exp(2.0) / sum - 0.9 - 0.1 / 3, 1e-14);
+  EXPECT_NEAR(got.dbias[2], std::exp(0.5) / sum - 0.1 / 3, 1e-14);
+}
+
 TEST(ClassifierTest, MatchesReferenceOnEveryInstructionSet) {
   ThreadPool pool(1);
   const Input<float> in({7, 5, 1037}, 3);
@@ -191,6 +230,26 @@ TEST(ClassifierTest, GradientsMatchFiniteDifferences) {
   check(in.x, gradients.dx, "x");
   check(in.weight, gradients.dweight, "weight");
   check(in.bias, gradients.dbias, "bias");
+}
+
+TEST(ClassifierTest, SmoothedGradientsMatchFiniteDifferences) {
+  ThreadPool pool(1);
+  Input<double> in({4, 5, 9});
+  const auto train = [&] {
+    return Train(pool, in, 1, Write::kSet, Bias::kWith, Precision::kFloat32,
+                 0.2);
+  };
+  const Gradients<double> gradients = train();
+  constexpr double kStep = 1e-5;
+  for (size_t i = 0; i < in.weight.size(); ++i) {
+    const double before = in.weight[i];
+    in.weight[i] = before + kStep;
+    const double above = train().loss;
+    in.weight[i] = before - kStep;
+    const double below = train().loss;
+    in.weight[i] = before;
+    ASSERT_NEAR(gradients.dweight[i], (above - below) / (2 * kStep), 1e-9) << i;
+  }
 }
 
 TEST(ClassifierTest, PredictHasTheLossOfTrainAndCounts) {
@@ -292,7 +351,7 @@ TEST(ClassifierTest, AllocatesNothing) {
   double loss_sum = 0;
   int64_t correct = 0;
   const auto step = [&] {
-    ClassifierTrain<float>({pool}, in.shape, 1, Write::kSet, in.x.data(),
+    ClassifierTrain<float>({pool}, in.shape, {}, Write::kSet, in.x.data(),
                            in.weight.data(), in.bias.data(), in.targets.data(),
                            {scratch.data()}, out.dx.data(), out.dweight.data(),
                            out.dbias.data(), &loss_sum);

@@ -41,7 +41,7 @@ double CpuModel<T>::ForwardBackward(const Batch& batch,
   ForgetContext();
   bound_.CheckBatch(batch, this->input(), max_batch_);
   HostBatch placed = Place(batch);
-  placed.scale = options.scale;
+  placed.scale = {options.scale, options.label_smoothing};
   placed.dropout_key = options.dropout_key;
   PassSums sums;
   Train(placed, {options.write, options.cancel}, observer, &sums);

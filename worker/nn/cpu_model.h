@@ -38,7 +38,7 @@ struct HostBatch {
   const int32_t* targets = nullptr;     // [size, targets]
   const int64_t* sample_ids = nullptr;  // [size]
   // Of a training pass; see TrainOptions.
-  double scale = 1;
+  LossTerms scale = {};
   uint64_t dropout_key = 0;
 };
 

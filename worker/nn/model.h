@@ -62,6 +62,9 @@ struct TrainOptions {
   // Gradients are those of `scale` times the loss sum; 1 / (targets of the
   // global batch) makes the sum over all ranks the gradient of the mean.
   double scale = 1;
+  // Share of each target that is spread over all classes, in the loss that
+  // ForwardBackward returns and differentiates; Predict knows none.
+  double label_smoothing = 0;
   // kAdd adds this micro-batch's gradients to those that are there.
   Write write = Write::kSet;
   // Decides, with each sample's id, what dropout drops; each step has another

@@ -19,13 +19,14 @@
 #include "worker/data/batch.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/cuda/softmax_cross_entropy.h"
 
 namespace ringmaster::cuda {
 
 // The values of a pass besides its batch; see TrainOptions.
 struct PassValues {
   uint64_t dropout_key = 0;
-  float scale = 1;
+  DeviceLossTerms scale = {};
 };
 
 // A batch in device memory; see Batch. Arrays that its shape does not have are
@@ -37,7 +38,7 @@ struct DeviceBatch {
   const int32_t* targets = nullptr;     // [size, targets]
   const int64_t* sample_ids = nullptr;  // [size]
   // Of a training pass; see TrainOptions.
-  const float* scale = nullptr;
+  const DeviceLossTerms* scale = nullptr;
   const uint64_t* dropout_key = nullptr;
 };
 

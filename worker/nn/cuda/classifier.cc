@@ -72,7 +72,7 @@ int64_t ClassifierSumElems(int64_t chunk_rows) {
 
 template <typename T>
 void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
-                     const float* scale, Write write, const T* x,
+                     const DeviceLossTerms* terms, Write write, const T* x,
                      const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, float* dweight,
                      float* dbias, double* loss_sum) {
@@ -88,7 +88,7 @@ void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
     const Write chunk_write = begin == 0 ? write : Write::kAdd;
     T* const dlogits = scratch.logits;
     SoftmaxCrossEntropyTrain<T>(compute.stream, rows, shape.classes, stride,
-                                scale, targets + begin, dlogits, scratch.sums,
+                                terms, targets + begin, dlogits, scratch.sums,
                                 loss_sum);
     compute.matmul.MultiplyToFloat<T>({.transpose_a = Transpose::kYes,
                                        .transpose_b = Transpose::kNo,
@@ -124,9 +124,9 @@ void ClassifierPredict(const CudaCompute& compute, HeadShape shape, const T* x,
 
 #define RM_INSTANTIATE(T)                                                     \
   template void ClassifierTrain<T>(                                           \
-      const CudaCompute&, HeadShape, const float*, Write, const T*, const T*, \
-      const T*, const int32_t*, const ClassifierScratch<T>&, T*, float*,      \
-      float*, double*);                                                       \
+      const CudaCompute&, HeadShape, const DeviceLossTerms*, Write, const T*, \
+      const T*, const T*, const int32_t*, const ClassifierScratch<T>&, T*,    \
+      float*, float*, double*);                                               \
   template void ClassifierPredict<T>(                                         \
       const CudaCompute&, HeadShape, const T*, const T*, const T*,            \
       const int32_t*, const ClassifierScratch<T>&, double*, int64_t*);

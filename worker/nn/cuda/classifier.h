@@ -22,6 +22,7 @@
 #include "worker/nn/classifier.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/cuda_compute.h"
+#include "worker/nn/cuda/softmax_cross_entropy.h"
 
 namespace ringmaster::cuda {
 
@@ -42,10 +43,10 @@ int64_t ClassifierLogitElems(HeadShape shape, int64_t chunk_rows);
 int64_t ClassifierSumElems(int64_t chunk_rows);
 
 // *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of
-// *scale (in device memory) times the loss. dbias is null iff bias is.
+// terms->scale (in device memory) times the loss. dbias is null iff bias is.
 template <typename T>
 void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
-                     const float* scale, Write write, const T* x,
+                     const DeviceLossTerms* terms, Write write, const T* x,
                      const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, float* dweight,
                      float* dbias, double* loss_sum);

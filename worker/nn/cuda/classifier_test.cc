@@ -61,16 +61,17 @@ class ClassifierTest : public MatmulDeviceTest {
   };
 
   Outputs Train(HeadShape shape, int64_t chunk_rows, bool has_bias, Write write,
-                const Inputs<T>& in) {
+                const Inputs<T>& in, float smoothing = 0) {
     const Arrays arrays(shape, chunk_rows, in);
     const DeviceArray<T> dx(shape.rows * shape.dim);
     const auto dweight =
         DeviceArray<float>::Of(Before<float>(write, shape.classes * shape.dim));
     const auto dbias =
         DeviceArray<float>::Of(Before<float>(write, shape.classes));
-    const DeviceArray<float> scale(std::vector<float>{kScale});
+    const DeviceArray<DeviceLossTerms> terms(
+        std::vector<DeviceLossTerms>{{kScale, smoothing}});
     ClassifierTrain<T>(
-        this->compute(), shape, scale.get(), write, arrays.x.get(),
+        this->compute(), shape, terms.get(), write, arrays.x.get(),
         arrays.weight.get(), has_bias ? arrays.bias.get() : nullptr,
         arrays.targets.get(),
         {chunk_rows, arrays.logits.get(), arrays.sums.get()}, dx.get(),
@@ -82,7 +83,7 @@ class ClassifierTest : public MatmulDeviceTest {
             has_bias ? dbias.Floats() : std::vector<float>()};
   }
   static Outputs Reference(HeadShape shape, bool has_bias, Write write,
-                           const Inputs<T>& in) {
+                           const Inputs<T>& in, double smoothing = 0) {
     Outputs out;
     out.dx = Unwritten<float>(shape.rows * shape.dim);
     out.dweight = Before<float>(write, shape.classes * shape.dim);
@@ -90,7 +91,7 @@ class ClassifierTest : public MatmulDeviceTest {
     out.loss = reference::ClassifierTrain<float>(
         shape, kScale, write, in.x.data(), in.weight.data(),
         has_bias ? in.bias.data() : nullptr, in.targets.data(), out.dx.data(),
-        out.dweight.data(), has_bias ? out.dbias.data() : nullptr);
+        out.dweight.data(), has_bias ? out.dbias.data() : nullptr, smoothing);
     return out;
   }
 };
@@ -122,6 +123,18 @@ TYPED_TEST(ClassifierTest, TrainMatchesReference) {
       }
     }
   }
+}
+
+TYPED_TEST(ClassifierTest, TrainMatchesReferenceWithSmoothing) {
+  using T = TypeParam;
+  const HeadShape shape = {70, 8, 33};
+  const Inputs<T> in(shape);
+  const Outputs got = this->Train(shape, 64, true, Write::kSet, in, 0.25f);
+  const Outputs want = this->Reference(shape, true, Write::kSet, in, 0.25);
+  EXPECT_NEAR(got.loss, want.loss, kMost<T> * want.loss);
+  EXPECT_LE(RelativeError(got.dx, want.dx), kMost<T>);
+  EXPECT_LE(RelativeError(got.dweight, want.dweight), kMost<T>);
+  EXPECT_LE(RelativeError(got.dbias, want.dbias), kMost<T>);
 }
 
 TYPED_TEST(ClassifierTest, PredictMatchesReference) {

@@ -118,8 +118,10 @@ double CudaModel<T>::ForwardBackward(const Batch& batch,
   }
   PassMarks* const marks = NextMarks();
   if (marks != nullptr) stream().Record(*marks->begin);
-  const DeviceBatch placed = upload_->Upload(
-      batch, {options.dropout_key, static_cast<float>(options.scale)});
+  const DeviceBatch placed =
+      upload_->Upload(batch, {options.dropout_key,
+                              {static_cast<float>(options.scale),
+                               static_cast<float>(options.label_smoothing)}});
   MarkTurn mark(stream(), marks, observer);
   graphs_.Run({batch.size(), options.write}, options.cancel, mark,
               [&](const CancelToken* cancel, GradientObserver& observed) {

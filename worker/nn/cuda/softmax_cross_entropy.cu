@@ -139,14 +139,41 @@ __device__ double LossOf(Normalizer normalizer, float target_logit) {
           static_cast<double>(normalizer.max));
 }
 
+// The cross entropy with smoothed labels; `mean_below` is the mean of all logits less
+// the largest.
+__device__ double SmoothLossOf(Normalizer normalizer, float target_logit,
+                               double mean_below, double smoothing) {
+  return log(static_cast<double>(normalizer.sum)) -
+         (1 - smoothing) * (static_cast<double>(target_logit) -
+                            static_cast<double>(normalizer.max)) -
+         smoothing * mean_below;
+}
+
+// The sum of a row's logits less `max`, for the block's first thread. One more sweep:
+// the largest is not known in the first.
+template <int kWidth, typename T>
+__device__ double SumBelow(int64_t classes, T* row, float max, double* warps) {
+  float own = 0;
+  ForEachPack<kWidth>(
+      classes, row,
+      [&](int64_t, const Pack<kWidth, T>& pack) {
+        const Pack<kWidth, float> logits = FloatsOf(pack);
+        for (int i = 0; i < kWidth; ++i) own += logits.elems[i] - max;
+      },
+      [&](int64_t column) { own += ToFloat(row[column]) - max; });
+  return BlockSum(static_cast<double>(own), warps);
+}
+
 // A block for each row, which is kept in shared memory if `is_kept`. (Its second
 // sweep would find little of it in a cache that all blocks share.) Each thread
 // reads just what it has kept itself. Two blocks fit a multiprocessor, and one
 // loads its row while the other computes.
 template <int kWidth, typename T>
 __global__ void __launch_bounds__(kMostRowThreads, 2)
-    TrainKernel(Rows<T> run, bool is_kept, const float* scale, T* logits) {
+    TrainKernel(Rows<T> run, bool is_kept, const DeviceLossTerms* terms,
+                T* logits) {
   __shared__ float2 warps[kMaxWarps];
+  __shared__ double sum_warps[kMaxWarps];
   T* const row = logits + blockIdx.x * run.stride;
   T* const kept = is_kept ? DynamicShared<T>() : row;
   if (is_kept) Keep<kWidth>(run.classes, row, kept);
@@ -160,28 +187,40 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
       [&](int64_t, const Pack<kWidth, T>& pack) { Add(FloatsOf(pack), own); },
       [&](int64_t column) { Add(LoadFloats<1>(kept + column), own); });
   const Normalizer normalizer = JoinedInBlock(own, warps);
-  if (threadIdx.x == 0)
+  const float smoothing = terms->smoothing;
+  if (smoothing > 0) {  // for all threads alike
+    const double below =
+        SumBelow<kWidth>(run.classes, kept, normalizer.max, sum_warps);
+    if (threadIdx.x == 0) {
+      run.losses[blockIdx.x] = SmoothLossOf(
+          normalizer, target_logit, below / static_cast<double>(run.classes),
+          static_cast<double>(smoothing));
+    }
+  } else if (threadIdx.x == 0) {
     run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
-  const float loss_scale = *scale;
-  const float factor = loss_scale / normalizer.sum;
+  }
+  const float factor = terms->scale / normalizer.sum;
+  // The target's share at each class, and at its own.
+  const float each = terms->scale * smoothing / static_cast<float>(run.classes);
+  const float at_target = terms->scale * (1 - smoothing);
   const Exponential exponential(normalizer.max);
   ForEachPack<kWidth>(
       run.classes, kept,
       [&](int64_t column, const Pack<kWidth, T>& pack) {
         Pack<kWidth, float> gradients = FloatsOf(pack);
         for (int i = 0; i < kWidth; ++i)
-          gradients.elems[i] = exponential(gradients.elems[i]) * factor;
+          gradients.elems[i] = exponential(gradients.elems[i]) * factor - each;
         // It is in one pack of the row alone.
         const int64_t place = target - column;
         if (place >= 0 && place < kWidth) {
           for (int i = 0; i < kWidth; ++i)
-            gradients.elems[i] -= i == place ? loss_scale : 0.0f;
+            gradients.elems[i] -= i == place ? at_target : 0.0f;
         }
         StoreFloats(gradients, row + column);
       },
       [&](int64_t column) {
         row[column] = RoundTo<T>(exponential(ToFloat(kept[column])) * factor -
-                                 (column == target ? loss_scale : 0.0f));
+                                 each - (column == target ? at_target : 0.0f));
       });
   for (int64_t i = run.classes + threadIdx.x; i < run.stride; i += blockDim.x)
     row[i] = RoundTo<T>(0.0f);
@@ -271,7 +310,7 @@ int64_t SoftmaxCrossEntropyScratchElems(int64_t rows) { return 2 * rows; }
 
 template <typename T>
 void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
-                              int64_t row_stride, const float* scale,
+                              int64_t row_stride, const DeviceLossTerms* terms,
                               const int32_t* targets, T* logits,
                               double* scratch, double* loss_sum) {
   if (rows == 0) return;  // a grid of 0 blocks is an error
@@ -283,9 +322,9 @@ void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
       IsPacked(logits, row_stride)
           ? LaunchKernel(TrainKernel<kWidth, T>, grid,
                          dim3(RowThreads(classes / kWidth)), kept, stream.get(),
-                         run, kept > 0, scale, logits)
+                         run, kept > 0, terms, logits)
           : LaunchKernel(TrainKernel<1, T>, grid, dim3(RowThreads(classes)),
-                         kept, stream.get(), run, kept > 0, scale, logits),
+                         kept, stream.get(), run, kept > 0, terms, logits),
       "softmax_cross_entropy_train");
   stream.Check(
       LaunchKernel(SumRowsKernel, dim3(1), dim3(kSumThreads), 0, stream.get(),
@@ -317,12 +356,12 @@ void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
       "softmax_cross_entropy_predict of all rows");
 }
 
-#define RM_INSTANTIATE(T)                                                   \
-  template void SoftmaxCrossEntropyTrain<T>(                                \
-      CudaStream&, int64_t, int64_t, int64_t, const float*, const int32_t*, \
-      T*, double*, double*);                                                \
-  template void SoftmaxCrossEntropyPredict<T>(                              \
-      CudaStream&, int64_t, int64_t, int64_t, const int32_t*, const T*,     \
+#define RM_INSTANTIATE(T)                                               \
+  template void SoftmaxCrossEntropyTrain<T>(                            \
+      CudaStream&, int64_t, int64_t, int64_t, const DeviceLossTerms*,   \
+      const int32_t*, T*, double*, double*);                            \
+  template void SoftmaxCrossEntropyPredict<T>(                          \
+      CudaStream&, int64_t, int64_t, int64_t, const int32_t*, const T*, \
       double*, double*, int64_t*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)

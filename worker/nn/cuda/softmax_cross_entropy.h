@@ -24,15 +24,21 @@
 
 namespace ringmaster::cuda {
 
+// As LossTerms of worker/nn/classifier.h. In device memory, since they may change
+// between launches of a graph.
+struct DeviceLossTerms {
+  float scale = 1;
+  float smoothing = 0;
+};
+
 // Doubles of scratch that a chunk of `rows` rows needs.
 int64_t SoftmaxCrossEntropyScratchElems(int64_t rows);
 
-// logits = the gradients of *scale (in device memory, since it may change
-// between launches of a graph) times the loss, and 0 behind the classes;
-// *loss_sum += the loss.
+// logits = the gradients of terms->scale times the loss, with labels smoothed by
+// terms->smoothing, and 0 behind the classes; *loss_sum += the loss.
 template <typename T>
 void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
-                              int64_t row_stride, const float* scale,
+                              int64_t row_stride, const DeviceLossTerms* terms,
                               const int32_t* targets, T* logits,
                               double* scratch, double* loss_sum);
 

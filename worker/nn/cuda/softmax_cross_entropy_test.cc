@@ -44,7 +44,7 @@ struct Result {
 };
 
 // From the formula, in double.
-Result Reference(const Chunk& chunk, double scale) {
+Result Reference(const Chunk& chunk, double scale, double smoothing = 0) {
   Result result;
   result.gradients.assign(chunk.logits.size(), 0.0f);
   for (int64_t row = 0; row < chunk.rows; ++row) {
@@ -54,14 +54,17 @@ Result Reference(const Chunk& chunk, double scale) {
     double sum = 0;
     for (int64_t i = 0; i < chunk.classes; ++i)
       sum += std::exp(logits[i] - max);
-    result.loss += std::log(sum) - (logits[target] - max);
     // The first of the largest.
     result.correct +=
         std::max_element(logits, logits + chunk.classes) == logits + target;
     for (int64_t i = 0; i < chunk.classes; ++i) {
       const double probability = std::exp(logits[i] - max) / sum;
+      const double wanted = (i == target ? 1 - smoothing : 0) +
+                            smoothing / static_cast<double>(chunk.classes);
+      if (wanted > 0)
+        result.loss += wanted * (std::log(sum) - (logits[i] - max));
       result.gradients[row * chunk.stride + i] =
-          static_cast<float>(scale * (probability - (i == target ? 1.0 : 0.0)));
+          static_cast<float>(scale * (probability - wanted));
     }
   }
   return result;
@@ -72,15 +75,17 @@ class SoftmaxCrossEntropyTest : public DeviceTest {
  protected:
   static constexpr double kLossBefore = 0.5;
 
-  Result Train(const Chunk& chunk, float scale, int64_t offset = 0) {
+  Result Train(const Chunk& chunk, float scale, int64_t offset = 0,
+               float smoothing = 0) {
     const auto logits = DeviceArray<T>::Of(chunk.logits, offset);
     const DeviceArray<int32_t> targets(chunk.targets);
     const DeviceArray<double> scratch(
         SoftmaxCrossEntropyScratchElems(chunk.rows));
     const DeviceArray<double> loss(std::vector<double>{kLossBefore});
-    const DeviceArray<float> device_scale(std::vector<float>{scale});
+    const DeviceArray<DeviceLossTerms> terms(
+        std::vector<DeviceLossTerms>{{scale, smoothing}});
     SoftmaxCrossEntropyTrain<T>(this->stream(), chunk.rows, chunk.classes,
-                                chunk.stride, device_scale.get(), targets.get(),
+                                chunk.stride, terms.get(), targets.get(),
                                 logits.get(), scratch.get(), loss.get());
     EXPECT_TRUE(this->Finish());
     static_cast<void>(scratch.Read());  // its guards
@@ -126,6 +131,21 @@ TYPED_TEST(SoftmaxCrossEntropyTest, MatchesTheFormula) {
           EXPECT_EQ(predicted.gradients, chunk.logits) << "logits are input";
         }
       }
+    }
+  }
+}
+
+TYPED_TEST(SoftmaxCrossEntropyTest, SmoothsLabels) {
+  using T = TypeParam;
+  for (int64_t classes : {1, 7, 64, 5003}) {
+    for (int64_t offset : {0, 1}) {
+      SCOPED_TRACE(::testing::Message() << classes << " at " << offset);
+      const Chunk chunk = RandomChunk<T>(5, classes, (classes + 15) / 8 * 8);
+      const Result want = Reference(chunk, 0.25, 0.1);
+      const Result got = this->Train(chunk, 0.25f, offset, 0.1f);
+      EXPECT_NEAR(got.loss, want.loss, 2e-6 * (1 + want.loss));
+      EXPECT_LE(RelativeError(got.gradients, want.gradients),
+                2 * kTolerance<T>);
     }
   }
 }

@@ -40,7 +40,7 @@ std::vector<double> StartOf(Write write, int64_t count, const T* values) {
 template <typename T>
 double ClassifierTrain(HeadShape shape, double scale, Write write, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
-                       T* dx, T* dweight, T* dbias) {
+                       T* dx, T* dweight, T* dbias, double smoothing) {
   const auto [rows, dim, classes] = shape;
   std::vector<double> weight_sums = StartOf(write, classes * dim, dweight);
   std::vector<double> bias_sums = StartOf(write, classes, dbias);
@@ -49,12 +49,13 @@ double ClassifierTrain(HeadShape shape, double scale, Write write, const T* x,
     const std::vector<double> logits =
         LogitsOf(shape, x + r * dim, weight, bias);
     const double log_sum_exp = LogSumExp(logits);
-    loss_sum += log_sum_exp - logits[targets[r]];
     std::vector<double> input_sums(static_cast<size_t>(dim));
     for (int64_t c = 0; c < classes; ++c) {
-      const double one_hot = c == targets[r] ? 1 : 0;
+      const double wanted = (c == targets[r] ? 1 - smoothing : 0) +
+                            smoothing / static_cast<double>(classes);
+      loss_sum += wanted * (log_sum_exp - logits[c]);
       const double gradient =
-          scale * (std::exp(logits[c] - log_sum_exp) - one_hot);
+          scale * (std::exp(logits[c] - log_sum_exp) - wanted);
       bias_sums[c] += gradient;
       for (int64_t d = 0; d < dim; ++d) {
         weight_sums[c * dim + d] += gradient * x[r * dim + d];
@@ -85,7 +86,7 @@ ClassifierResult ClassifierPredict(HeadShape shape, const T* x, const T* weight,
 #define RM_INSTANTIATE(T)                                                    \
   template double ClassifierTrain<T>(HeadShape, double, Write, const T*,     \
                                      const T*, const T*, const int32_t*, T*, \
-                                     T*, T*);                                \
+                                     T*, T*, double);                        \
   template ClassifierResult ClassifierPredict<T>(                            \
       HeadShape, const T*, const T*, const T*, const int32_t*);
 RM_INSTANTIATE(float)

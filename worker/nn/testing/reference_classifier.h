@@ -1,5 +1,5 @@
 // Plain versions of classifier.h: row by row from the formula, in double. Same
-// shapes and meaning.
+// shapes and meaning; `smoothing` is LossTerms'.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_
 #define RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_
@@ -21,7 +21,7 @@ struct ClassifierResult {
 template <typename T>
 double ClassifierTrain(HeadShape shape, double scale, Write write, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
-                       T* dx, T* dweight, T* dbias);
+                       T* dx, T* dweight, T* dbias, double smoothing = 0);
 
 template <typename T>
 ClassifierResult ClassifierPredict(HeadShape shape, const T* x, const T* weight,

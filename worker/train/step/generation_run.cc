@@ -333,6 +333,7 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
   options.scale =
       state.loss_scale().value() /
       static_cast<double>(config.program.global_batch() * state.targets());
+  options.label_smoothing = config.program.label_smoothing();
   options.dropout_key = CounterRandom(config.program.seed() ^ kDropoutStream,
                                       static_cast<uint64_t>(step));
   options.cancel = &parts_.cancel;

@@ -166,6 +166,7 @@ TEST_P(GptWorldTest, EndsWhereOneRankEnds) {
                                {"dropout", {0.1}}}};
   config.optimizer.clip_norm = 0.5;
   config.optimizer.schedule = {.kind = "cosine", .warmup_steps = 5};
+  config.program.set_label_smoothing(0.1);
   config.program.set_global_batch(13);
   const auto one = RunRanks(config, 1);
   config.program.set_micro_batch(micro_batch);
