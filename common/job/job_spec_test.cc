@@ -619,6 +619,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"FinalRatio", [](auto& s) { Schedule(s).set_final_ratio(1.5); },
                 "train.optimizer.schedule.final_ratio must be at least 0 and "
                 "at most 1, got 1.5"},
+        Mistake{"LayerDecay",
+                [](auto& s) {
+                  s.mutable_train()->mutable_optimizer()->set_layer_decay(1.5);
+                },
+                "train.optimizer.layer_decay must be above 0 and at most 1, "
+                "got 1.5"},
         Mistake{"LabelSmoothing",
                 [](auto& s) { s.mutable_train()->set_label_smoothing(1); },
                 "train.label_smoothing must be at least 0 and below 1, got 1"},

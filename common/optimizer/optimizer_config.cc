@@ -42,6 +42,8 @@ absl::Status OptimizerConfig::Validate() const {
     return BadField("clip_norm", clip_norm,
                     "at least 0 (0: no clipping) and finite");
   }
+  if (!(layer_decay > 0 && layer_decay <= 1))
+    return BadField("layer_decay", layer_decay, "in (0, 1]");
   return schedule.Validate();
 }
 

@@ -27,6 +27,9 @@ struct OptimizerConfig {
   // >= 0; the global gradient norm is clipped to this; 0: no clipping.
   double clip_norm = 0;
   ScheduleConfig schedule = {};
+  // In (0, 1]: the rate of a tensor is multiplied by it once for each layer above its
+  // own.
+  double layer_decay = 1;
 
   // INVALID_ARGUMENT names the first bad field as "optimizer.<field>", with its
   // value and its bounds.

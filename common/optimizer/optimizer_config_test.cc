@@ -30,6 +30,8 @@ TEST(OptimizerConfigTest, EveryBadFieldIsNamed) {
       {"momentum", &OptimizerConfig::momentum, kNan},
       {"weight_decay", &OptimizerConfig::weight_decay, -1e-9},
       {"clip_norm", &OptimizerConfig::clip_norm, -1},
+      {"layer_decay", &OptimizerConfig::layer_decay, 0},
+      {"layer_decay", &OptimizerConfig::layer_decay, 1.1},
       {"clip_norm", &OptimizerConfig::clip_norm,
        std::numeric_limits<double>::infinity()},
   };

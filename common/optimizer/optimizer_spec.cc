@@ -64,6 +64,8 @@ absl::StatusOr<OptimizerConfig> ParseOptimizer(const v1::OptimizerSpec& spec) {
   config.schedule.warmup_steps = schedule.warmup_steps();
   config.schedule.final_ratio = schedule.final_ratio();
   config.schedule.decay_steps = schedule.decay_steps();
+  // 0, as of a spec without defaults, is 1.
+  if (spec.layer_decay() != 0) config.layer_decay = spec.layer_decay();
   RETURN_IF_ERROR(config.Validate());
   return config;
 }

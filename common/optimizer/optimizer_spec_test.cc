@@ -47,6 +47,7 @@ TEST(ParseOptimizerTest, TranslatesSgdAndTheSchedule) {
   spec.mutable_schedule()->set_kind(v1::SCHEDULE_KIND_COSINE);
   spec.mutable_schedule()->set_warmup_steps(7);
   spec.mutable_schedule()->set_final_ratio(0.25);
+  spec.set_layer_decay(0.75);
   const auto config = ParseOptimizer(spec);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(*config, OptimizerConfig({.kind = "sgd",
@@ -56,7 +57,8 @@ TEST(ParseOptimizerTest, TranslatesSgdAndTheSchedule) {
                                       .weight_decay = 0,
                                       .schedule = {.kind = "cosine",
                                                    .warmup_steps = 7,
-                                                   .final_ratio = 0.25}}));
+                                                   .final_ratio = 0.25},
+                                      .layer_decay = 0.75}));
 }
 
 TEST(ParseOptimizerTest, TranslatesEachScheduleKind) {

@@ -1,6 +1,7 @@
 #include "common/parameter_server/shard_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 constexpr uint32_t kMagic = 0x44534D52;  // "RMSD"
 constexpr size_t kHeadBytes = 40;
 constexpr size_t kBucketBytes = 8;
-constexpr size_t kStretchBytes = 24;
+constexpr size_t kStretchBytes = 32;
 constexpr size_t kChecksumBytes = 8;
 
 uint64_t ChecksumOf(std::span<const std::byte> bytes) {
@@ -126,6 +127,8 @@ absl::Status Validate(const ShardDescription& description) {
                     stretch.range.begin, ", where ", total - at,
                     " were left at ", at);
     }
+    if (!(stretch.rate > 0 && stretch.rate <= 1))
+      return refuse("a stretch at ", at, " with the rate ", stretch.rate);
     at += stretch.range.count;
   }
   if (at != total)
@@ -152,6 +155,7 @@ std::vector<std::byte> Encode(const ShardDescription& description) {
     writer.Put(static_cast<uint64_t>(stretch.range.begin));
     writer.Put(static_cast<uint64_t>(stretch.range.count));
     writer.Put(uint64_t{stretch.decays});
+    writer.Put(std::bit_cast<uint64_t>(stretch.rate));
   }
   writer.Put(ChecksumOf(std::span(bytes).first(bytes.size() - kChecksumBytes)));
   return bytes;
@@ -193,6 +197,7 @@ absl::StatusOr<ShardDescription> ParseShardDescription(
     const auto decays = reader.Take<uint64_t>();
     if (decays > 1) return refuse("a stretch that decays ", decays);
     stretch.decays = decays == 1;
+    stretch.rate = std::bit_cast<double>(reader.Take<uint64_t>());
     description.stretches.push_back(stretch);
   }
   const absl::Status valid = Validate(description);

@@ -48,11 +48,11 @@ class ShardLayout {
   std::vector<Shard> shards_;
 };
 
-// A stretch of elements, from the shard's beginning, that weight decay treats
-// alike.
+// A stretch of elements, from the shard's beginning, that updates treat alike.
 struct UpdateStretch {
   ElemRange range;
-  bool decays = true;
+  bool decays = true;  // as Update::decays
+  double rate = 1;     // multiplies the learning rate; in (0, 1]
   friend bool operator==(const UpdateStretch&, const UpdateStretch&) = default;
 };
 

@@ -1,5 +1,6 @@
 #include "common/parameter_server/shard_layout.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,7 @@ ShardDescription Described() {
   description.first_elem = 4480;
   description.plan_hash = 0x123456789abcdef0u;
   description.bucket_elems = {640, 64, 1280};
-  description.stretches = {{{0, 600}, true}, {{600, 1384}, false}};
+  description.stretches = {{{0, 600}, true}, {{600, 1384}, false, 0.75}};
   return description;
 }
 
@@ -121,6 +122,13 @@ TEST(ShardDescriptionTest, RefusesWhatCannotBe) {
   description = Described();
   description.stretches[1].range.count += 1;
   ExpectInvalid(description, "a stretch of 1385 elements at 600");
+  description = Described();
+  for (const double rate :
+       {0.0, -0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    description = Described();
+    description.stretches[1].rate = rate;
+    ExpectInvalid(description, "a stretch at 600 with the rate ");
+  }
   description = Described();
   description.stretches.pop_back();
   ExpectInvalid(description, "its stretches end at 600 of 1984 elements");

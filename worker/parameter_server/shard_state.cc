@@ -282,6 +282,7 @@ void ShardState::UpdateBlock(const BucketState& bucket, ElemRange block,
     }
     Update own = update;
     own.decays = stretch->decays;
+    own.learning_rate *= stretch->rate;
     ApplyOptimizer<float>(options_.optimizer, own, slice);
     begin = end;
   }

@@ -24,7 +24,8 @@ ShardDescription Described() {
   description.first_bucket = 4;
   description.bucket_elems = {128, (1 << 16) + 640, 64};
   const int64_t total = description.num_elems();
-  description.stretches = {{{0, 1000}, true}, {{1000, total - 1000}, false}};
+  description.stretches = {{{0, 1000}, true},
+                           {{1000, total - 1000}, false, 0.75}};
   return description;
 }
 
@@ -116,18 +117,19 @@ TEST_F(ShardStateTest, AnUpdateIsWhatTheOptimizerMakesOfTheWholeShard) {
                                static_cast<size_t>(begin),
                                static_cast<size_t>(end - begin));
     };
-    for (const auto& [begin, end, decays] :
-         {std::tuple(int64_t{0}, border, true),
-          std::tuple(border, count, false)}) {
+    for (const auto& [begin, end, decays, rate] :
+         {std::tuple(int64_t{0}, border, true, 1.0),
+          std::tuple(border, count, false, 0.75)}) {
       std::vector<float> gradients = g;
-      ApplyOptimizer<float>(config,
-                            {.step = 7,
-                             .learning_rate = LearningRateAt(
-                                 config.schedule, config.learning_rate, 7, 100),
-                             .gradient_scale = 0.5,
-                             .decays = decays},
-                            {part(p, begin, end), part(gradients, begin, end),
-                             part(m, begin, end), part(v, begin, end)});
+      ApplyOptimizer<float>(
+          config,
+          {.step = 7,
+           .learning_rate = rate * LearningRateAt(config.schedule,
+                                                  config.learning_rate, 7, 100),
+           .gradient_scale = 0.5,
+           .decays = decays},
+          {part(p, begin, end), part(gradients, begin, end),
+           part(m, begin, end), part(v, begin, end)});
     }
     EXPECT_EQ(copy(StatePart::kParameters), p) << config.kind;
     EXPECT_EQ(copy(StatePart::kFirstMoment), m) << config.kind;

@@ -121,6 +121,7 @@ absl::Status CudaArenas::Apply(const OptimizerConfig& config,
     };
     Update own = update;
     own.decays = stretch.decays;
+    own.learning_rate *= stretch.rate;
     cuda::ApplyOptimizer(stream_, config, own,
                          {slice(parameters_), slice(gradients_),
                           slice(first_moment_), slice(second_moment_)});

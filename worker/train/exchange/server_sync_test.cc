@@ -26,6 +26,7 @@ v1::TrainProgram ProgramOf(Optimizer optimizer, int64_t steps) {
   v1::TrainProgram program = SmallProgram(steps);
   program.set_global_batch(
       37);  // a prime, so that no number of workers divides it
+  program.mutable_optimizer()->set_layer_decay(0.5);
   if (optimizer != Optimizer::kAdamw) {
     v1::SgdSpec* sgd = program.mutable_optimizer()->mutable_sgd();
     sgd->set_learning_rate(0.05);

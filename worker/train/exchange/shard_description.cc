@@ -19,8 +19,9 @@ ShardDescription DescribeShard(const Shard& shard, const Plan& plan,
     const int64_t begin = std::max(stretch.range.begin, shard.range.begin);
     const int64_t end = std::min(stretch.range.end(), shard.range.end());
     if (begin >= end) continue;
-    description.stretches.push_back(
-        {{begin - shard.range.begin, end - begin}, stretch.decays});
+    description.stretches.push_back({{begin - shard.range.begin, end - begin},
+                                     stretch.decays,
+                                     stretch.rate});
   }
   return description;
 }

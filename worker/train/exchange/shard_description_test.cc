@@ -22,8 +22,8 @@ Plan MakePlan() {
 TEST(ShardDescriptionTest, ShardsShareTheStretchesOfTheArenas) {
   const Plan plan = MakePlan();
   const int64_t total = plan.total_elems();
-  const std::vector<UpdateStretch> stretches = {{{0, 128}, true},
-                                                {{128, total - 128}, false}};
+  const std::vector<UpdateStretch> stretches = {
+      {{0, 128}, true}, {{128, total - 128}, false, 0.5}};
   for (const int count : {1, 2, 3, 4}) {
     const ShardLayout layout = ShardLayout::Create(plan, count).value();
     int64_t elems = 0;

@@ -102,7 +102,7 @@ class AcceleratorArenas {
   // equal bits on equal accelerators.
   [[nodiscard]] virtual absl::StatusOr<double> GradientNormSquared() = 0;
   // Queues the update of all parameters; `stretches` tile the arenas, and
-  // update.decays is taken from them.
+  // update.decays is taken from them, and their rate multiplies the learning rate.
   [[nodiscard]] virtual absl::Status Apply(
       const OptimizerConfig& config, const Update& update,
       std::span<const UpdateStretch> stretches) = 0;

@@ -10,6 +10,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "worker/train/state/layer_depths.h"
 
 namespace ringmaster {
 namespace {
@@ -108,17 +109,23 @@ void StateArenas::MakeUpdateStretches() {
   // Padding belongs to the tensor before it: it is zero, and any update leaves
   // it so.
   const absl::Span<const PlannedTensor> tensors = options_.plan.tensors();
+  const std::vector<int> depths = LayerDepths(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const bool decays =
         DecaysWeights(options_.config.optimizer, tensors[i].spec.shape.rank());
+    // Not std::pow, whose bits may differ from one C library to the next.
+    double rate = 1;
+    for (int layer = 0; layer < depths[i]; ++layer)
+      rate *= options_.config.optimizer.layer_decay;
     const int64_t begin = i == 0 ? 0 : tensors[i].range.begin;
     const int64_t end = i + 1 == tensors.size() ? options_.plan.total_elems()
                                                 : tensors[i + 1].range.begin;
     if (!update_stretches_.empty() &&
-        update_stretches_.back().decays == decays) {
+        update_stretches_.back().decays == decays &&
+        update_stretches_.back().rate == rate) {
       update_stretches_.back().range.count += end - begin;
     } else {
-      update_stretches_.push_back({{begin, end - begin}, decays});
+      update_stretches_.push_back({{begin, end - begin}, decays, rate});
     }
   }
 }
@@ -128,7 +135,7 @@ void StateArenas::MakeUpdatePieces(const ElemRanges& ranges) {
   for (const UpdateStretch& stretch : update_stretches_) {
     for (const ElemRange& range : Intersection({stretch.range}, ranges)) {
       ForEachPiece(range, [&](ElemRange piece) {
-        update_pieces_.push_back({piece, stretch.decays});
+        update_pieces_.push_back({piece, stretch.decays, stretch.rate});
       });
     }
   }
@@ -306,6 +313,7 @@ absl::Status StateArenas::Apply(const Update& update) {
     };
     Update of_piece = update;
     of_piece.decays = piece.decays;
+    of_piece.learning_rate *= piece.rate;
     ApplyOptimizer<float>(optimizer, of_piece,
                           {slice(parameters_), slice(gradients_),
                            slice(first_moment_), slice(second_moment_)});

@@ -107,7 +107,7 @@ class StateArenas {
 
   // Lets `model` compute with these.
   [[nodiscard]] absl::Status Bind(Model<float>& model) const;
-  // The stretches that weight decay treats alike; they tile the arenas.
+  // The stretches that updates treat alike; they tile the arenas.
   std::span<const UpdateStretch> update_stretches() const {
     return update_stretches_;
   }
@@ -116,7 +116,8 @@ class StateArenas {
   [[nodiscard]] absl::StatusOr<std::vector<double>> GradientNormsSquared(
       absl::Span<const MomentPart> parts);
   // Updates all parameters, or, where the moments are sharded, those that have
-  // them; update.decays is settled here.
+  // them; update.decays is settled here, and what the layers make of the
+  // learning rate.
   [[nodiscard]] absl::Status Apply(const Update& update);
 
   // Only where the moments are sharded: this rank has those of `ranges`, which

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/nn/testing/reference_run.h"
@@ -191,6 +192,36 @@ INSTANTIATE_TEST_SUITE_P(RanksAndMicroBatches, GptWorldTest,
                                           testing::Values(0, 1, 4)));
 
 // A step's results depend on shapes alone.
+// With a decay that is a power of two each tensor is, to the bit, that of a job whose
+// whole rate is its layer's: the head's, those of the two hidden layers, and that of
+// the embedding below them.
+TEST(GenerationRunTest, LayersBelowOthersAreUpdatedLess) {
+  ProgramConfig config = SmallJob(/*steps=*/1);
+  config.optimizer = {.kind = "sgd", .learning_rate = 0.5, .layer_decay = 0.25};
+  const auto decayed = RunRanks(config, 1);
+  const std::vector<float> got = Parameters(*decayed[0]);
+  config.optimizer.layer_decay = 1;
+  std::vector<std::vector<float>> of_depth;
+  for (int depth = 0; depth < 4; ++depth) {
+    of_depth.push_back(Parameters(*RunRanks(config, 1)[0]));
+    config.optimizer.learning_rate *= 0.25;
+  }
+  for (const PlannedTensor& tensor : decayed[0]->state->plan().tensors()) {
+    const std::string& name = tensor.spec.name;
+    const size_t depth = absl::StartsWith(name, "output")      ? 0
+                         : absl::StartsWith(name, "hidden.1.") ? 1
+                         : absl::StartsWith(name, "hidden.0.") ? 2
+                                                               : 3;
+    int64_t moved = 0;
+    for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      ASSERT_EQ(got[at], of_depth[depth][at]) << name;
+      moved += got[at] != of_depth[(depth + 1) % 4][at] ? 1 : 0;
+    }
+    EXPECT_GT(moved, 0) << name;
+  }
+}
+
 TEST(GenerationRunTest, ThreadsChangeNoBit) {
   ProgramConfig config = SmallJob(/*steps=*/5);
   config.model = {.kind = "gpt",
