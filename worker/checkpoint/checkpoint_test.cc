@@ -359,7 +359,7 @@ TEST_F(CheckpointTest, TheBestStaysBesideThoseKept) {
   EXPECT_EQ(StepOfBest(directory_), 40);
   EXPECT_THAT(NamesIn(directory_),
               ElementsAre("best", "latest", "step-000000040"));
-  // What has that name and is no link stays, and the result says so.
+  // A file of that name stays, and the result says so.
   fs::remove(directory_ + "/best");
   WriteFile(directory_ + "/best", "mine");
   CheckpointContents contents = job_.ContentsAt(50);

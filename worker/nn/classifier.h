@@ -36,7 +36,7 @@ struct HeadShape {
   int64_t classes;
 };
 
-// What training makes of the loss.
+// The scale and the targets of the training loss.
 struct LossTerms {
   double scale = 1;      // of the gradients
   double smoothing = 0;  // share of a target that is spread over all classes

@@ -162,8 +162,8 @@ TYPED_TEST(ClassifierOperatorTest, MatchesReferenceWithSmoothing) {
   }
 }
 
-// What PyTorch's CrossEntropyLoss(label_smoothing=0.1, reduction="sum") gives for
-// logits 1, 2 and 0.5 and target 1: with the loss l = ln(e + e^2 + e^0.5) - logit of
+// PyTorch's CrossEntropyLoss(label_smoothing=0.1, reduction="sum") for logits 1, 2
+// and 0.5 and target 1: with the loss l = ln(e + e^2 + e^0.5) - logit of
 // each class, 0.9 of the target's and 0.1 / 3 of each one's; the gradient is the
 // softmax less the same shares.
 TEST(ClassifierTest, SmoothsLabelsAsPyTorchDoes) {

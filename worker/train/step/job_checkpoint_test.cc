@@ -512,7 +512,6 @@ TEST_F(EarlyStopTest, AllRanksEndAfterTheSameEvaluationWithACheckpoint) {
   EXPECT_EQ(before.last_step, 10) << "it comes before the snapshot";
   EXPECT_EQ(before.without_progress, 1);
   EXPECT_EQ(EvaluationsOf("step-000000015").without_progress, 2);
-  // The parameters are those of a job of as many steps.
   EXPECT_EQ(workers.trainer(0).progress().figures.evaluation_step(), 15);
 }
 
