@@ -41,6 +41,8 @@ PATIENCE = 300.0
 _ADAMW = {**cases.ADAMW, "epsilon": 1e-6} if not MISSING else {}
 _GPT = {"vocabulary": 64, "window": 16, "layers": 2, "heads": 2, "width": 16}
 _LLAMA = {"vocabulary": 64, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2, "width": 32, "hidden": 40, "tied": 0}
+_BERT = {"vocabulary": 64, "window": 24, "layers": 2, "heads": 2, "width": 32, "hidden": 40, "roberta": 0, "padding": 0,
+         "separator": 5, "mask": 63, "norm_epsilon": 1e-5, "classes": 0, "masked_share": 0.15}
 _CNN = {"height": 28, "width": 28, "channels": 1, "filters": [8, 16], "hidden_dim": 32, "classes": 10}
 _MLP = {"window": 8, "embedding_dim": 16, "hidden_layers": 1, "hidden_dim": 64}
 
@@ -113,7 +115,7 @@ class LiveParityTest(unittest.TestCase):
         case = cases.make_case(model, settings, batch, optimizer or _ADAMW, seed)
         expected = cases.run(case, "fp64")
         del expected["norms"]
-        if model == "cnn":
+        if model in ("cnn", "bert"):
             del expected["logits"]  # the program shows logits of models that continue tokens
         for precision in ("fp64", "fp32", "bf16"):
             with self.subTest(precision=precision, seed=seed):
@@ -150,6 +152,20 @@ class LiveParityTest(unittest.TestCase):
     def test_a_llama_of_128_wide_and_4_layers(self):
         self.compare("llama", {"vocabulary": 1000, "window": 64, "layers": 4, "heads": 4, "kv_heads": 1, "width": 128,
                                "hidden": 344, "tied": 0}, batch=4)
+
+    def test_a_bert_of_masked_tokens(self):
+        self.compare("bert", _BERT, batch=12)
+
+    def test_a_bert_of_classes(self):
+        self.compare("bert", {**_BERT, "classes": 3}, batch=6)
+
+    def test_a_roberta_of_masked_tokens(self):
+        self.compare("bert", {**_BERT, "vocabulary": 257, "window": 33, "heads": 3, "width": 51, "hidden": 77, "roberta": 1,
+                              "padding": 1, "separator": 0, "mask": 256}, batch=12)
+
+    def test_a_roberta_of_classes_of_128_wide_and_4_layers(self):
+        self.compare("bert", {**_BERT, "vocabulary": 1000, "window": 70, "layers": 4, "heads": 4, "width": 128, "hidden": 512,
+                              "roberta": 1, "padding": 1, "separator": 0, "mask": 999, "classes": 5}, batch=4)
 
     def test_a_cnn_on_grey_images(self):
         self.compare("cnn", _CNN, batch=8)

@@ -37,6 +37,13 @@ CASES = {
     "mlp_sgd": ("mlp", {"window": 3, "embedding_dim": 4, "hidden_layers": 1, "hidden_dim": 8}, 6, cases.SGD),
     "llama_adamw": ("llama", {"vocabulary": 64, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2, "width": 16, "hidden": 40,
                               "tied": 0}, 4, cases.ADAMW),
+    "bert_adamw": ("bert", {"vocabulary": 64, "window": 24, "layers": 2, "heads": 2, "width": 16, "hidden": 40, "roberta": 0,
+                            "padding": 0, "separator": 5, "mask": 63, "norm_epsilon": 1e-12, "classes": 0, "masked_share": 0.15},
+                   4, cases.ADAMW),
+    # Of so few targets some gradients are near 0, see live_parity.py on epsilon.
+    "roberta_classes_adamw": ("bert", {"vocabulary": 64, "window": 16, "layers": 2, "heads": 2, "width": 16, "hidden": 40,
+                                       "roberta": 1, "padding": 1, "separator": 0, "mask": 63, "norm_epsilon": 1e-5, "classes": 3,
+                                       "masked_share": 0.15}, 6, {**cases.ADAMW, "epsilon": 1e-6}),
 }
 
 _HF_SETTINGS = {"vocabulary": 48, "window": 16, "layers": 2, "heads": 2, "width": 12}

@@ -163,7 +163,9 @@ class Runner {
   // The token after each prefix of each sample.
   absl::Status RunLogits(const Batch& batch) {
     const SampleShape& shape = batch.shape();
-    if (shape.tokens == 0) return absl::OkStatus();
+    const bool continues_text =
+        shape.tokens > 0 && !shape.is_masked && model_->input().classes == 0;
+    if (!continues_text) return absl::OkStatus();
     Result logits;
     for (int64_t sample = 0; sample < batch.size(); ++sample) {
       for (int64_t length = shape.tokens - shape.targets + 1;

@@ -3,11 +3,15 @@
 A config is the JSON object that a parity case carries (see cases.py):
   {"model": "gpt", "settings": {"vocabulary", "window", "layers", "heads", "width"}}
   {"model": "llama", "settings": {"vocabulary", "window", "layers", "heads", "kv_heads", "width", "hidden", "tied"}}
+  {"model": "bert", "settings": {"vocabulary", "window", "layers", "heads", "width", "hidden", "roberta", "padding", "separator",
+                                 "mask", "norm_epsilon", "classes", "masked_share"}}
   {"model": "cnn", "settings": {"height", "width", "channels", "filters": [...], "hidden_dim", "classes"}}
   {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
 
 The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight
-layouts of Hugging Face's GPT2LMHeadModel; the Llama (Touvron et al., "LLaMA", 2023) has those of its LlamaForCausalLM.
+layouts of Hugging Face's GPT2LMHeadModel; the Llama (Touvron et al., "LLaMA", 2023) has those of its LlamaForCausalLM, the
+BERT (Devlin et al., "BERT", 2019) those of its BertForMaskedLM, BertForSequenceClassification and RoBERTa's, with the tokens
+that are masked drawn as worker/nn/texts.h says, for the key 0 and samples 0.
 Dropout is 0 everywhere.
 """
 
@@ -182,6 +186,141 @@ class Llama(nn.Module):
         return self.lm_head(x) if hasattr(self, "lm_head") else functional.linear(x, self.model["embed_tokens"].weight)
 
 
+def _dense_and_norm(inputs, outputs, epsilon):
+    return nn.ModuleDict({"dense": nn.Linear(inputs, outputs), "LayerNorm": nn.LayerNorm(outputs, eps=epsilon)})
+
+
+class BertBlock(nn.Module):
+    def __init__(self, width, heads, hidden, epsilon):
+        super().__init__()
+        self.heads = heads
+        self.attention = nn.ModuleDict({
+            "self": nn.ModuleDict({part: nn.Linear(width, width) for part in ("query", "key", "value")}),
+            "output": _dense_and_norm(width, width, epsilon),
+        })
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, hidden)})
+        self.output = _dense_and_norm(hidden, width, epsilon)
+
+    def forward(self, x, is_token):
+        batch, tokens, width = x.shape
+        q, k, v = (self.attention["self"][part](x).view(batch, tokens, self.heads, -1).transpose(1, 2)
+                   for part in ("query", "key", "value"))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(width // self.heads)
+        scores = scores.masked_fill(~is_token[:, None, None, :], torch.finfo(scores.dtype).min)
+        mixed = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(batch, tokens, width)
+        output = self.attention["output"]
+        x = output["LayerNorm"](x + output["dense"](mixed))
+        return self.output["LayerNorm"](x + self.output["dense"](functional.gelu(self.intermediate["dense"](x))))
+
+
+class Bert(nn.Module):
+    """Token ids [B,T] -> logits [B,masked,vocabulary] of the tokens that are masked, or [B,classes]."""
+
+    def __init__(self, vocabulary, window, layers, heads, width, hidden, roberta, padding, separator, mask, norm_epsilon, classes,
+                 masked_share):
+        super().__init__()
+        self.is_roberta, self.padding, self.separator, self.classes = bool(roberta), padding, separator, classes
+        self.masking = (vocabulary, mask, masked_share)
+        self.first_position = padding + 1 if roberta else 0
+        self.bert = nn.ModuleDict({
+            "embeddings": nn.ModuleDict({
+                "word_embeddings": nn.Embedding(vocabulary, width),
+                "position_embeddings": nn.Embedding(window + self.first_position, width),
+                "token_type_embeddings": nn.Embedding(1 if roberta else 2, width),
+                "LayerNorm": nn.LayerNorm(width, eps=norm_epsilon),
+            }),
+            "encoder": nn.ModuleDict({
+                "layer": nn.ModuleList([BertBlock(width, heads, hidden, norm_epsilon) for _ in range(layers)]),
+            }),
+        })
+        body = self.bert
+        if self.is_roberta:
+            self.roberta = self.bert
+            del self.bert
+        if classes and roberta:
+            self.classifier = nn.ModuleDict({"dense": nn.Linear(width, width), "out_proj": nn.Linear(width, classes)})
+        elif classes:
+            body["pooler"] = nn.ModuleDict({"dense": nn.Linear(width, width)})
+            self.classifier = nn.Linear(width, classes)
+        elif roberta:
+            self.lm_head = nn.ModuleDict({"dense": nn.Linear(width, width), "layer_norm": nn.LayerNorm(width, eps=norm_epsilon)})
+            self.lm_head.bias = nn.Parameter(torch.empty(vocabulary))
+        else:
+            self.cls = nn.ModuleDict({"predictions": nn.ModuleDict({"transform": _dense_and_norm(width, width, norm_epsilon)})})
+            self.cls["predictions"].bias = nn.Parameter(torch.empty(vocabulary))
+
+    def forward(self, tokens):
+        body = self.roberta if self.is_roberta else self.bert
+        if self.classes:
+            # Up to the last that is no padding, and at least one.
+            is_token = (tokens != self.padding).flip(1).cumsum(1).flip(1) > 0
+            is_token[:, 0] = True
+        else:
+            places, masked = mask_tokens(tokens, *self.masking)
+            is_token = torch.ones_like(tokens, dtype=torch.bool)
+        # A separator is of the text that it ends.
+        is_end = tokens == self.separator if self.separator else torch.zeros_like(is_token)
+        types = (is_end.long().cumsum(1) - is_end.long()).clamp(max=0 if self.is_roberta else 1)
+        embeddings = body["embeddings"]
+        x = embeddings["word_embeddings"](tokens if self.classes else masked)
+        x = x + embeddings["position_embeddings"](torch.arange(tokens.size(1)) + self.first_position)
+        x = embeddings["LayerNorm"](x + embeddings["token_type_embeddings"](types))
+        for block in body["encoder"]["layer"]:
+            x = block(x, is_token)
+        if self.classes and self.is_roberta:
+            return self.classifier["out_proj"](torch.tanh(self.classifier["dense"](x[:, 0])))
+        if self.classes:
+            return self.classifier(torch.tanh(body["pooler"]["dense"](x[:, 0])))
+        x = torch.gather(x, 1, places[..., None].expand(-1, -1, x.size(-1)))
+        head, norm = (self.lm_head, "layer_norm") if self.is_roberta else (self.cls["predictions"]["transform"], "LayerNorm")
+        bias = (self.lm_head if self.is_roberta else self.cls["predictions"]).bias
+        # PyTorch 1.13's layer norm takes no bfloat16 beside parameters of float.
+        x = head[norm](functional.gelu(head["dense"](x)).to(bias.dtype))
+        return functional.linear(x, embeddings["word_embeddings"].weight, bias)
+
+
+_MASKING_SITE = 2**32 + 2
+_WORD, _LONG_WORD = 2**32 - 1, 2**64 - 1
+
+
+def _counter_random(key, counter):
+    """common/plan/counter_random.h"""
+    def mix(x):
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9 & _LONG_WORD
+        x = (x ^ (x >> 27)) * 0x94d049bb133111eb & _LONG_WORD
+        return x ^ (x >> 31)
+    golden = 0x9e3779b97f4a7c15
+    return mix((mix((key + golden) & _LONG_WORD) + (counter + 1) * golden) & _LONG_WORD)
+
+
+def _mask_hash(draw, index):
+    """worker/nn/dropout_mask.h"""
+    x = index ^ (draw & _WORD)
+    x = (x ^ (x >> 16)) * 0x7feb352d & _WORD
+    x = ((x ^ (x >> 15)) + (draw >> 32)) & _WORD
+    x = (x ^ (x >> 15)) * 0x846ca68b & _WORD
+    return x ^ (x >> 16)
+
+
+def masked_count(tokens, share):
+    return min(max(math.floor(share * tokens + 0.5), 1), tokens)
+
+
+def mask_tokens(tokens, vocabulary, mask, share):
+    """(places [B,masked] of the tokens to predict, tokens [B,T] with masks): worker/nn/texts.h, of samples 0."""
+    count = tokens.size(1)
+    draw = _counter_random(_counter_random(0, _MASKING_SITE), 0)
+    order = sorted(range(count), key=lambda i: (_mask_hash(draw, i), i))[:masked_count(count, share)]
+    masked = tokens.clone()
+    for place in order:
+        chance = _mask_hash(draw, count + place) % 10
+        if chance < 8:
+            masked[:, place] = mask
+        elif chance == 9:
+            masked[:, place] = _mask_hash(draw, 2 * count + place) % vocabulary
+    return torch.tensor(order).expand(tokens.size(0), -1), masked
+
+
 class Conv(nn.Module):
     """3x3, stride 1, same padding; the weight is kept as [out, kh, kw, in]."""
 
@@ -232,7 +371,7 @@ class Mlp(nn.Module):
         return self.output(x)
 
 
-_MODELS = {"gpt": Gpt, "llama": Llama, "cnn": Cnn, "mlp": Mlp}
+_MODELS = {"gpt": Gpt, "llama": Llama, "bert": Bert, "cnn": Cnn, "mlp": Mlp}
 
 
 def build(config):

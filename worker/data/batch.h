@@ -20,6 +20,9 @@ struct SampleShape {
   int64_t tokens = 0;   // token ids seen
   int64_t pixels = 0;   // bytes of an image: height * width * channels
   int64_t targets = 1;  // ids to predict
+  // The model masks some of the tokens itself, and predicts these: targets say
+  // how many, and hold nothing.
+  bool is_masked = false;
 
   friend bool operator==(const SampleShape&, const SampleShape&) = default;
 };

@@ -30,7 +30,9 @@ absl::Status CheckShape(const SampleShape& shape, bool is_image) {
   }
   if (shape.tokens < 1 || shape.tokens > kMaxTokens)
     return BadField("shape.tokens", shape.tokens, "in [1, 2^20]");
-  if (shape.targets != 1 && shape.targets != shape.tokens)
+  if (shape.is_masked && (shape.targets < 1 || shape.targets > shape.tokens))
+    return BadField("shape.targets", shape.targets, "at most shape.tokens");
+  if (!shape.is_masked && shape.targets != 1 && shape.targets != shape.tokens)
     return BadField("shape.targets", shape.targets, "1 or shape.tokens");
   return absl::OkStatus();
 }

@@ -180,6 +180,20 @@ TEST_F(TextDatasetTest, ATargetForEachByteMeansSamplesThatDoNotOverlap) {
             "123456");
 }
 
+TEST_F(TextDatasetTest, AModelThatMasksTokensGetsWindowsAlone) {
+  const auto dataset =
+      *CreateDataset({.kind = "text",
+                      .shape = {.tokens = 3, .targets = 2, .is_masked = true},
+                      .path = Write("a.txt", "abcdefgh").string(),
+                      .eval_fraction = 0});
+  ASSERT_EQ(dataset->size(Split::kTrain), 2);
+  Batch batch(2, dataset->shape());
+  ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {0, 1}, batch).ok());
+  EXPECT_EQ(std::string(batch.inputs().begin(), batch.inputs().end()),
+            "abcdef");
+  EXPECT_THAT(batch.targets(), ::testing::Each(0));
+}
+
 TEST_F(TextDatasetTest, AModelMustTakeAllBytes) {
   ExpectError(CreateDataset({.kind = "text",
                              .vocabulary = 64,

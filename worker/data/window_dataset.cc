@@ -25,11 +25,16 @@ struct Run {
   size_t number = 0;  // of the file, in the order of reading
 };
 
+// Tokens from one record to the next.
+int64_t StrideOf(const SampleShape& shape) {
+  return shape.is_masked ? shape.tokens : shape.targets;
+}
+
 int64_t RecordsIn(const SampleShape& shape, int64_t tokens) {
   // The token after a record's last is a target too.
   return tokens <= shape.tokens
              ? 0
-             : (tokens - 1 - shape.tokens) / shape.targets + 1;
+             : (tokens - 1 - shape.tokens) / StrideOf(shape) + 1;
 }
 
 // The records of one split.
@@ -54,7 +59,7 @@ struct Part {
         std::upper_bound(first_records.begin(), first_records.end(), record));
     return runs[static_cast<size_t>(run - first_records.begin())]
                .tokens.data() +
-           (record - *run) * shape.targets;
+           (record - *run) * StrideOf(shape);
   }
 
   std::vector<Run<T>> runs;
@@ -68,7 +73,7 @@ void SkipTokens(const SampleShape& shape, size_t number, int64_t begin,
                 int64_t end, Part<T>& part) {
   const int64_t first = part.first_records[number];
   const auto tokens = static_cast<int64_t>(part.runs[number].tokens.size());
-  const int64_t stride = shape.targets;
+  const int64_t stride = StrideOf(shape);
   // Record r has tokens [r * stride, r * stride + shape.tokens].
   const int64_t begin_record =
       std::max<int64_t>(0, begin - shape.tokens + stride - 1) / stride;
@@ -196,6 +201,10 @@ class WindowDataset final : public Dataset {
     for (const int64_t id : ids) {
       const T* sample = part.Sample(shape_, id);
       input = std::copy_n(sample, shape_.tokens, input);
+      if (shape_.is_masked) {
+        target = std::fill_n(target, shape_.targets, 0);
+        continue;
+      }
       target = std::copy_n(sample + shape_.tokens + 1 - shape_.targets,
                            shape_.targets, target);
     }

@@ -3,7 +3,8 @@
 // A file of n tokens is divided into records. With one target, record i is
 // `tokens` tokens from token i on, and the token after them; with a target for
 // each token, it is the tokens from i * tokens on, each with its successor as
-// target. Either way each token is a target once an epoch, except the first of
+// target; so it is for a model that masks tokens, which is given no targets.
+// Either way each token is a target once an epoch, except the first of
 // a file and a tail that is too short for a record. No record reaches from one
 // file into the next, or from the training part into the held-out part.
 #ifndef RINGMASTER_WORKER_DATA_WINDOW_DATASET_H_

@@ -27,6 +27,8 @@ constexpr int64_t kLanes = 16;
 template <typename T>
 struct Head {
   int64_t window;
+  int64_t length;  // rows that are not padding
+  bool is_causal;
   int64_t dim;
   int64_t padded_dim;  // rows of scratch are that long
   int64_t qkv_stride;
@@ -126,6 +128,14 @@ RM_KERNEL void DropRow(const Head<T>& head, int64_t query, int64_t first_key,
     row[j] = IsKept(head.mask, first + j) ? row[j] * head.keep_scale : T{0};
 }
 
+// Sets the rows of padding, which are `stride` apart.
+template <typename T>
+RM_KERNEL void ZeroPadding(const Head<T>& head, int64_t stride, T* rows) {
+  for (int64_t row = head.length; row < head.window; ++row) {
+    for (int64_t d = 0; d < head.dim; ++d) rows[row * stride + d] = 0;
+  }
+}
+
 template <typename T>
 int64_t ForwardScratchElems(const Head<T>& head) {
   const int64_t window = RoundUp(head.window, kTile);
@@ -135,34 +145,39 @@ int64_t ForwardScratchElems(const Head<T>& head) {
 
 template <typename Tile, typename T>
 RM_KERNEL void ForwardHead(Head<T> head, T* scratch, T* out, T* log_sum_exp) {
-  const auto [window, dim, stride] =
-      std::array{head.window, head.dim, head.padded_dim};
+  const auto [length, dim, stride] =
+      std::array{head.length, head.dim, head.padded_dim};
   T* const keys = scratch;  // transposed, tile by tile
-  T* const values = keys + RoundUp(window, kTile) * dim;
-  T* const queries = values + RoundUp(window, kTile) * stride;
+  T* const values = keys + RoundUp(length, kTile) * dim;
+  T* const queries = values + RoundUp(length, kTile) * stride;
   T* const sums = queries + kTile * stride;
   T* const scores = sums + kTile * stride;
   RunningSoftmax<T> running;
-  CopyRows(window, dim, T{1}, head.v, head.qkv_stride, values, stride);
-  for (int64_t q = 0; q < window; q += kTile) {
-    const int64_t rows = std::min(kTile, window - q);
-    // The keys of a tile are first met by the queries of the same one.
-    TransposeRows(rows, dim, head.k + q * head.qkv_stride, head.qkv_stride,
-                  keys + q * dim);
+  CopyRows(length, dim, T{1}, head.v, head.qkv_stride, values, stride);
+  for (int64_t k = 0; k < length; k += kTile) {
+    TransposeRows(std::min(kTile, length - k), dim,
+                  head.k + k * head.qkv_stride, head.qkv_stride,
+                  keys + k * dim);
+  }
+  for (int64_t q = 0; q < length; q += kTile) {
+    const int64_t rows = std::min(kTile, length - q);
     CopyRows(rows, dim, head.scale, head.q + q * head.qkv_stride,
              head.qkv_stride, queries, stride);
-    for (int64_t k = 0; k <= q; k += kTile) {
-      const bool is_diagonal = k == q;
+    const int64_t end = head.is_causal ? q + rows : length;
+    for (int64_t k = 0; k < end; k += kTile) {
+      const bool is_diagonal = head.is_causal && k == q;
+      const int64_t key_rows = std::min(kTile, length - k);
       ScoreTile<Tile>(rows, is_diagonal, dim, queries, stride, keys + k * dim,
                       scores);
       for (int64_t r = 0; r < rows; ++r) {
-        SoftmaxRow(is_diagonal ? r + 1 : kTile, k == 0, stride,
+        SoftmaxRow(is_diagonal ? r + 1 : key_rows, k == 0, stride,
                    scores + r * kTile, running.max[r], running.sum[r],
                    sums + r * stride);
         if (head.mask.threshold != 0)
           DropRow(head, q + r, k, scores + r * kTile);
       }
-      AddOverKeys<Tile>(rows, is_diagonal, scores, values + k * stride, stride,
+      AddOverKeys<Tile>(rows, key_rows, is_diagonal, scores,
+                        values + k * stride, stride,
                         k == 0 ? Write::kSet : Write::kAdd, sums);
     }
     for (int64_t r = 0; r < rows; ++r) {
@@ -172,6 +187,8 @@ RM_KERNEL void ForwardHead(Head<T> head, T* scratch, T* out, T* log_sum_exp) {
       log_sum_exp[q + r] = running.max[r] + std::log(running.sum[r]);
     }
   }
+  ZeroPadding(head, head.out_stride, out);
+  for (int64_t q = length; q < head.window; ++q) log_sum_exp[q] = 0;
 }
 
 // One row of out: of the query at `place`, which sees the keys up to its own.
@@ -261,7 +278,7 @@ RM_KERNEL void BackwardRow(const Head<T>& head, int64_t visible, int64_t query,
 template <typename T>
 RM_KERNEL void FindDeltas(const Head<T>& head, BackwardInput<T> input,
                           T* deltas) {
-  for (int64_t q = 0; q < head.window; ++q) {
+  for (int64_t q = 0; q < head.length; ++q) {
     const T* const out = input.out + q * head.out_stride;
     const T* const dout = input.dout + q * head.out_stride;
     T lanes[kLanes] = {};
@@ -280,13 +297,13 @@ RM_KERNEL void FindDeltas(const Head<T>& head, BackwardInput<T> input,
 template <typename Tile, typename T>
 RM_KERNEL void BackwardHead(Head<T> head, T* scratch, BackwardInput<T> input,
                             T* dq, T* dk, T* dv) {
-  const auto [window, dim, stride] =
-      std::array{head.window, head.dim, head.padded_dim};
-  const int64_t padded_window = RoundUp(window, kTile);
+  const auto [length, dim, stride] =
+      std::array{head.length, head.dim, head.padded_dim};
+  const int64_t padded_length = RoundUp(length, kTile);
   T* const queries = scratch;
-  T* const douts = queries + padded_window * stride;
-  T* const dqueries = douts + padded_window * stride;
-  T* const keys = dqueries + padded_window * stride;
+  T* const douts = queries + padded_length * stride;
+  T* const dqueries = douts + padded_length * stride;
+  T* const keys = dqueries + padded_length * stride;
   T* const dkeys = keys + kTile * stride;
   T* const dvalues = dkeys + kTile * stride;
   T* const transposed_keys = dvalues + kTile * stride;
@@ -295,34 +312,35 @@ RM_KERNEL void BackwardHead(Head<T> head, T* scratch, BackwardInput<T> input,
   T* const gradients = scores + kTile * kTile;
   T* const deltas = gradients + kTile * kTile;
   // Scaled queries give scaled scores, and gradients of keys.
-  CopyRows(window, dim, head.scale, head.q, head.qkv_stride, queries, stride);
-  CopyRows(window, dim, T{1}, input.dout, head.out_stride, douts, stride);
+  CopyRows(length, dim, head.scale, head.q, head.qkv_stride, queries, stride);
+  CopyRows(length, dim, T{1}, input.dout, head.out_stride, douts, stride);
   FindDeltas(head, input, deltas);
-  for (int64_t k = 0; k < window; k += kTile) {
-    const int64_t key_rows = std::min(kTile, window - k);
+  for (int64_t k = 0; k < length; k += kTile) {
+    const int64_t key_rows = std::min(kTile, length - k);
     const T* const k_rows = head.k + k * head.qkv_stride;
     CopyRows(key_rows, dim, T{1}, k_rows, head.qkv_stride, keys, stride);
     TransposeRows(key_rows, dim, k_rows, head.qkv_stride, transposed_keys);
     TransposeRows(key_rows, dim, head.v + k * head.qkv_stride, head.qkv_stride,
                   transposed_values);
-    for (int64_t q = k; q < window; q += kTile) {
-      const int64_t rows = std::min(kTile, window - q);
-      const bool is_diagonal = q == k;
+    const int64_t first = head.is_causal ? k : 0;
+    for (int64_t q = first; q < length; q += kTile) {
+      const int64_t rows = std::min(kTile, length - q);
+      const bool is_diagonal = head.is_causal && q == k;
       ScoreTile<Tile>(rows, is_diagonal, dim, queries + q * stride, stride,
                       transposed_keys, scores);
       ScoreTile<Tile>(rows, is_diagonal, dim, douts + q * stride, stride,
                       transposed_values, gradients);
       for (int64_t r = 0; r < rows; ++r) {
-        BackwardRow(head, is_diagonal ? r + 1 : kTile, q + r, k,
+        BackwardRow(head, is_diagonal ? r + 1 : key_rows, q + r, k,
                     input.log_sum_exp[q + r], deltas[q + r], scores + r * kTile,
                     gradients + r * kTile);
       }
-      const Write over_queries = is_diagonal ? Write::kSet : Write::kAdd;
+      const Write over_queries = q == first ? Write::kSet : Write::kAdd;
       AddOverQueries<Tile>(rows, is_diagonal, scores, douts + q * stride,
                            stride, over_queries, dvalues);
       AddOverQueries<Tile>(rows, is_diagonal, gradients, queries + q * stride,
                            stride, over_queries, dkeys);
-      AddOverKeys<Tile>(rows, is_diagonal, gradients, keys, stride,
+      AddOverKeys<Tile>(rows, key_rows, is_diagonal, gradients, keys, stride,
                         k == 0 ? Write::kSet : Write::kAdd,
                         dqueries + q * stride);
     }
@@ -331,7 +349,8 @@ RM_KERNEL void BackwardHead(Head<T> head, T* scratch, BackwardInput<T> input,
     CopyRows(key_rows, dim, T{1}, dvalues, stride, dv + k * head.qkv_stride,
              head.qkv_stride);
   }
-  CopyRows(window, dim, head.scale, dqueries, stride, dq, head.qkv_stride);
+  CopyRows(length, dim, head.scale, dqueries, stride, dq, head.qkv_stride);
+  for (T* const part : {dq, dk, dv}) ZeroPadding(head, head.qkv_stride, part);
 }
 
 // Calls block(register tile, head, index of the head among all, offset of its
@@ -348,16 +367,19 @@ void ForEachHead(const Compute& compute, AttentionShape shape,
           for (int64_t i = begin; i < end; ++i) {
             const int64_t sample = i / shape.heads;
             const int64_t h = i % shape.heads;
-            const int64_t offset = sample * shape.window * 3 * width + h * dim;
+            const int64_t offset =
+                sample * shape.window * shape.qkv_stride() + h * dim;
             const Head<T> head = {
                 shape.window,
+                shape.lengths == nullptr ? shape.window : shape.lengths[sample],
+                shape.is_causal,
                 dim,
                 RoundUp(dim, Tile::template kCols<T>),
-                3 * width,
+                shape.qkv_stride(),
                 width,
                 qkv + offset,
-                qkv + offset + width,
-                qkv + offset + 2 * width,
+                qkv + offset + shape.part_stride(),
+                qkv + offset + 2 * shape.part_stride(),
                 static_cast<T>(1 / std::sqrt(static_cast<double>(dim))),
                 DropoutMaskOf(dropout, sample),
                 static_cast<T>(DropoutScale(dropout)),
@@ -402,13 +424,15 @@ void AttentionOfLast(const Compute& compute, AttentionShape shape,
       const T* const q = qkv + h * dim;
       const Head<T> head = {
           shape.window,
+          shape.window,
+          true,
           dim,
           dim,
-          3 * width,
+          shape.qkv_stride(),
           width,
           q,
-          q + width,
-          q + 2 * width,
+          q + shape.part_stride(),
+          q + 2 * shape.part_stride(),
           static_cast<T>(1 / std::sqrt(static_cast<double>(dim))),
           DropoutMask(),
           T{1},
@@ -426,7 +450,7 @@ void AttentionBackward(const Compute& compute, AttentionShape shape,
                        const Dropout& dropout, const T* dout, const T* qkv,
                        const T* out, const T* log_sum_exp, T* /*scratch*/,
                        T* dqkv) {
-  const int64_t width = shape.heads * shape.head_dim;
+  const int64_t part = shape.part_stride();
   ForEachHead(compute, shape, dropout, qkv,
               [&]<typename Tile>(Tile, const Head<T>& head, int64_t index,
                                  int64_t offset, int64_t out_offset) {
@@ -435,7 +459,7 @@ void AttentionBackward(const Compute& compute, AttentionShape shape,
                     head, ThreadScratch<T>(BackwardScratchElems(head)),
                     BackwardInput<T>{dout + out_offset, out + out_offset,
                                      log_sum_exp + index * shape.window},
-                    dq, dq + width, dq + 2 * width);
+                    dq, dq + part, dq + 2 * part);
               });
 }
 

@@ -105,6 +105,51 @@ TYPED_TEST(AttentionTest, MatchesReferenceForAllShapes) {
   }
 }
 
+TYPED_TEST(AttentionTest, MatchesReferenceWithoutACausalMask) {
+  using T = TypeParam;
+  ThreadPool pool(2);
+  const double tolerance = std::is_same_v<T, float> ? 3e-6 : 1e-13;
+  for (const int32_t window : {1, 7, 64, 65, 130}) {
+    const std::vector<int32_t> lengths = {(window + 1) / 2, window};
+    for (const bool is_apart : {false, true}) {
+      for (const double rate : {0.0, 0.3}) {
+        for (const bool has_lengths : {false, true}) {
+          const AttentionShape shape = {2,
+                                        window,
+                                        2,
+                                        20,
+                                        /*is_causal=*/false,
+                                        is_apart,
+                                        has_lengths ? lengths.data() : nullptr};
+          const std::vector<T> qkv = Random<T>(QkvCount(shape), 1, 3);
+          const std::vector<T> dout = Random<T>(OutCount(shape), 2);
+          const Dropout dropout = Drop(shape, rate);
+          SCOPED_TRACE(testing::Message()
+                       << "window " << window << ", apart " << is_apart
+                       << ", lengths " << has_lengths << ", rate " << rate);
+          ExpectClose(RunFast(pool, shape, dropout, qkv, dout),
+                      RunPlain(shape, dropout, qkv, dout), tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, PaddingHasNoInfluenceWhateverItIs) {
+  ThreadPool pool(1);
+  const int32_t length = 70;
+  const AttentionShape shape = {1,    130,    2, 16, /*is_causal=*/false,
+                                true, &length};
+  const std::vector<float> dout = Random<float>(OutCount(shape), 2);
+  std::vector<float> qkv = Random<float>(QkvCount(shape), 1);
+  const Result<float> want = RunFast(pool, shape, {}, qkv, dout);
+  for (int64_t part = 0; part < 3; ++part) {
+    for (int64_t i = length * 32; i < 130 * 32; ++i)
+      qkv[part * 130 * 32 + i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  EXPECT_TRUE(RunFast(pool, shape, {}, qkv, dout) == want);
+}
+
 TEST(AttentionTest, NoSamplesAreFine) {
   ThreadPool pool(1);
   RunFast<float>(pool, {0, 8, 2, 4}, {}, {}, {});

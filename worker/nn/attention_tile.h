@@ -2,9 +2,9 @@
 // copies and transposes into scratch, and their products.
 //
 // Scratch is padded to whole tiles, and what is in the padding is multiplied
-// too; its results stay in the padding. On the diagonal (a tile of queries and
-// the same tile of keys) products leave out what lies above it, in steps of a
-// register tile.
+// too; its results stay in the padding. On the diagonal of causal attention (a
+// tile of queries and the same tile of keys) products leave out what lies above
+// it, in steps of a register tile.
 // Thread-safety: pure. Compile with FMA_KERNEL_COPTS.
 #ifndef RINGMASTER_WORKER_NN_ATTENTION_TILE_H_
 #define RINGMASTER_WORKER_NN_ATTENTION_TILE_H_
@@ -97,11 +97,12 @@ RM_KERNEL void ScoreTile(int64_t rows, bool is_diagonal, int64_t dim,
 
 // sums [rows of queries,dim] (+)= scores [queries,keys] * b [keys,dim].
 template <typename Tile, typename T>
-RM_KERNEL void AddOverKeys(int64_t rows, bool is_diagonal, const T* scores,
-                           const T* b, int64_t stride, Write write, T* sums) {
+RM_KERNEL void AddOverKeys(int64_t rows, int64_t all_keys, bool is_diagonal,
+                           const T* scores, const T* b, int64_t stride,
+                           Write write, T* sums) {
   for (int64_t i = 0; i < rows; i += Tile::kRows) {
     const int64_t keys =
-        is_diagonal ? std::min<int64_t>(rows, i + Tile::kRows) : kTile;
+        is_diagonal ? std::min<int64_t>(all_keys, i + Tile::kRows) : all_keys;
     for (int64_t j = 0; j < stride; j += Tile::template kCols<T>) {
       TileProduct<Tile, T>(keys, {scores + i * kTile, kTile, 1}, b + j, stride,
                            write, sums + i * stride + j, stride);

@@ -31,6 +31,11 @@ struct Compute {
   Precision precision = Precision::kFloat32;
 };
 
+// The form of GELU that a model was published with:
+//   kTanh  x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+//   kErf   x / 2 * (1 + erf(x / sqrt(2))), which the other one approximates
+enum class GeluForm { kTanh, kErf };
+
 // The way that a parameter's gradient is stored: written (=), or added to (+=),
 // as the second and later micro-batches of a step do.
 enum class Write : bool { kSet, kAdd };

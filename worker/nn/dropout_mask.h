@@ -54,14 +54,18 @@ constexpr double DropoutScale(const Dropout& dropout) {
   return 1 / (1 - dropout.rate);
 }
 
-// Returns true if element `index` of the sample is kept.
-RM_KERNEL constexpr bool IsKept(DropoutMask mask, uint32_t index) {
+// A number for element `index` of the sample.
+RM_KERNEL constexpr uint32_t MaskHash(DropoutMask mask, uint32_t index) {
   uint32_t x = index ^ mask.key_low;
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) + mask.key_high;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
-  x = x ^ (x >> 16);
-  return x >= mask.threshold;
+  return x ^ (x >> 16);
+}
+
+// Returns true if element `index` of the sample is kept.
+RM_KERNEL constexpr bool IsKept(DropoutMask mask, uint32_t index) {
+  return MaskHash(mask, index) >= mask.threshold;
 }
 
 }  // namespace ringmaster

@@ -1,6 +1,5 @@
-// The GELU activation in its tanh form (Hendrycks and Gimpel, "Gaussian Error
-// Linear Units", 2016):
-//   y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+// The GELU activation (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+// 2016), in either form (compute.h).
 //
 // All arrays have `count` elements. Outputs must not overlap inputs, except for
 // the one exception below. T is float or double.
@@ -18,12 +17,13 @@ namespace ringmaster {
 
 // y =
 template <typename T>
-void GeluForward(const Compute& compute, int64_t count, const T* x, T* y);
+void GeluForward(const Compute& compute, int64_t count, const T* x, T* y,
+                 GeluForm form = GeluForm::kTanh);
 
 // dx =. `x` is forward's input; dx may be dy.
 template <typename T>
 void GeluBackward(const Compute& compute, int64_t count, const T* x,
-                  const T* dy, T* dx);
+                  const T* dy, T* dx, GeluForm form = GeluForm::kTanh);
 
 }  // namespace ringmaster
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -66,12 +67,64 @@ const std::vector<ModelType>& ModelTypes() {
         {"rope_type", {"default"}},
         {"partial_rotary_factor", {1}},
         {"attention_bias", {false}},
-        {"mlp_bias", {false}}}}};
+        {"mlp_bias", {false}}}},
+      {"bert",
+       "bert",
+       {{"vocabulary", "vocab_size"},
+        {"window", "max_position_embeddings"},
+        {"layers", "num_hidden_layers"},
+        {"heads", "num_attention_heads"},
+        {"width", "hidden_size"},
+        {"hidden", "intermediate_size"},
+        {"type_vocabulary", "type_vocab_size"},
+        {"padding", "pad_token_id", true},
+        {"norm_epsilon", "layer_norm_eps"}},
+       {{"hidden_act", {"gelu"}},
+        {"position_embedding_type", {"absolute"}},
+        {"is_decoder", {false}},
+        {"add_cross_attention", {false}}}},
+      {"roberta",
+       "bert",
+       {{"vocabulary", "vocab_size"},
+        {"window", "max_position_embeddings"},
+        {"layers", "num_hidden_layers"},
+        {"heads", "num_attention_heads"},
+        {"width", "hidden_size"},
+        {"hidden", "intermediate_size"},
+        {"type_vocabulary", "type_vocab_size"},
+        {"padding", "pad_token_id", true},
+        {"norm_epsilon", "layer_norm_eps"}},
+       {{"hidden_act", {"gelu"}},
+        {"position_embedding_type", {"absolute"}},
+        {"is_decoder", {false}},
+        {"add_cross_attention", {false}}}}};
   return types;
 }
 
 absl::Status Error(const std::string& what) {
   return absl::InvalidArgumentError(what);
+}
+
+// What BERT's settings say otherwise than its keys do.
+void CompleteBert(const json& config, ModelConfig& model) {
+  if (config["model_type"] == "roberta") {
+    model.settings["roberta"] = {1};
+    // Positions begin after that of padding.
+    const auto padding = model.settings.find("padding");
+    model.settings["window"][0] -=
+        1 + (padding == model.settings.end() ? 1 : padding->second[0]);
+  }
+  const std::string architecture =
+      config.value("architectures", json()).is_array() &&
+              !config["architectures"].empty() &&
+              config["architectures"][0].is_string()
+          ? config["architectures"][0].get<std::string>()
+          : "";
+  if (!absl::EndsWith(architecture, "ForSequenceClassification")) return;
+  const json labels = config.value("id2label", json());
+  // Two is what Hugging Face takes for granted.
+  model.settings["classes"] = {
+      labels.is_object() ? static_cast<double>(labels.size()) : 2.0};
 }
 
 absl::StatusOr<const ModelType*> TypeOf(const json& config) {
@@ -107,6 +160,7 @@ absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& text) {
       return Error(absl::StrCat(number.key, " must be there, and a number"));
     }
   }
+  if (model.kind == "bert") CompleteBert(config, model);
   for (const Fixed& fixed : (*type)->fixed) {
     const auto it = config.find(fixed.key);
     if (it == config.end() ||

@@ -76,9 +76,9 @@ TEST(HuggingFaceConfigTest, RefusesAnotherModelAndSaysWhy) {
     return std::string(ReadHuggingFaceConfig(config.dump()).status().message());
   };
   EXPECT_EQ(ReadHuggingFaceConfig("{").status().message(),
-            "describes no model of type gpt2 or llama");
-  EXPECT_EQ(error({{"model_type", "bert"}}),
-            "describes no model of type gpt2 or llama");
+            "describes no model of type gpt2 or llama or bert or roberta");
+  EXPECT_EQ(error({{"model_type", "t5"}}),
+            "describes no model of type gpt2 or llama or bert or roberta");
   json scaled = ConfigOf(kLlama);
   scaled["rope_scaling"] = {{"rope_type", "llama3"}};
   EXPECT_EQ(error(scaled),

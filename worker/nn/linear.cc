@@ -38,12 +38,13 @@ void LinearForward(const Compute& compute, LinearShape shape, const T* x,
 
 template <typename T>
 void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
-                       const T* weight, const T* bias, T* pre, T* y) {
+                       const T* weight, const T* bias, T* pre, T* y,
+                       GeluForm form) {
   // One after the other. GELU on each block of `pre` as it is complete would
   // find it in the cache, but blocks are narrow, and their short rows cost more
   // than that saves: measured, a sixth of the whole against a tenth.
   LinearForward<T>(compute, shape, x, weight, bias, pre);
-  GeluForward<T>(compute, shape.batch * shape.out, pre, y);
+  GeluForward<T>(compute, shape.batch * shape.out, pre, y, form);
 }
 
 template <typename T>
@@ -57,9 +58,9 @@ void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
 template <typename T>
 void LinearGeluBackwardInput(const Compute& compute, LinearShape shape,
                              const T* dy, const T* weight, const T* pre,
-                             T* dpre) {
+                             T* dpre, GeluForm form) {
   LinearBackwardInput<T>(compute, shape, dy, weight, dpre);
-  GeluBackward<T>(compute, shape.batch * shape.in, pre, dpre, dpre);
+  GeluBackward<T>(compute, shape.batch * shape.in, pre, dpre, dpre, form);
 }
 
 template <typename T>
@@ -98,7 +99,7 @@ void LinearBackwardParameters(const Compute& compute, LinearShape shape,
   template void LinearForward<T>(const Compute&, LinearShape, const T*,       \
                                  const T*, const T*, T*);                     \
   template void LinearGeluForward<T>(const Compute&, LinearShape, const T*,   \
-                                     const T*, const T*, T*, T*);             \
+                                     const T*, const T*, T*, T*, GeluForm);   \
   template void LinearBackwardInput<T>(const Compute&, LinearShape, const T*, \
                                        const T*, T*, Write);                  \
   template void LinearBackwardWeight<T>(const Compute&, LinearShape, Write,   \
@@ -106,7 +107,8 @@ void LinearBackwardParameters(const Compute& compute, LinearShape shape,
   template void LinearBackwardBias<T>(const Compute&, LinearShape, Write,     \
                                       const T*, T*);                          \
   template void LinearGeluBackwardInput<T>(const Compute&, LinearShape,       \
-                                           const T*, const T*, const T*, T*); \
+                                           const T*, const T*, const T*, T*,  \
+                                           GeluForm);                         \
   template void LinearBackwardParameters<T>(                                  \
       const Compute&, LinearShape, Write, const T*, const T*, T*, T*);
 RM_INSTANTIATE(float)

@@ -39,7 +39,8 @@ void LinearForward(const Compute& compute, LinearShape shape, const T* x,
 // wants `pre`.
 template <typename T>
 void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
-                       const T* weight, const T* bias, T* pre, T* y);
+                       const T* weight, const T* bias, T* pre, T* y,
+                       GeluForm form = GeluForm::kTanh);
 
 // dx = or +=
 template <typename T>
@@ -50,7 +51,7 @@ void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
 template <typename T>
 void LinearGeluBackwardInput(const Compute& compute, LinearShape shape,
                              const T* dy, const T* weight, const T* pre,
-                             T* dpre);
+                             T* dpre, GeluForm form = GeluForm::kTanh);
 
 // dweight = or +=
 template <typename T>

@@ -55,6 +55,11 @@ class GradientObserver {
 struct ModelInput {
   SampleShape shape;
   int64_t vocabulary = 0;  // ids of tokens, or classes, are [0, vocabulary)
+  // Of samples that have tokens and a class, which is [0, classes).
+  int64_t classes = 0;
+
+  // What a target may be.
+  int64_t outcomes() const { return classes > 0 ? classes : vocabulary; }
 };
 
 // The options of training on one micro-batch.

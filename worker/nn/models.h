@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "worker/nn/bert_model.h"
 #include "worker/nn/bigram_model.h"
 #include "worker/nn/cnn_model.h"
 #include "worker/nn/gpt_model.h"
@@ -48,6 +49,7 @@ template <typename Backend>
         const typename Backend::Parts& parts, const ModelConfig& config);
   };
   static constexpr Entry kModels[] = {
+      {"bert", &CreateFrom<Bert, Backend>},
       {"bigram", &CreateFrom<Bigram, Backend>},
       {"cnn", &CreateFrom<Cnn, Backend>},
       {"gpt", &CreateFrom<Gpt, Backend>},

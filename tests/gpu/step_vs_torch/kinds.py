@@ -13,7 +13,7 @@ _RULES = [
     ("norm", r"norm"),
     ("copy", r"memcpy|memset|copy"),
     ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|rotary|gelu|relu|fill|cast|activation|bias|"
-     r"column_?sums|sum_?columns|id_order|scale|mapkernel"),
+     r"column_?sums|sum_?columns|id_order|scale|gather|(texts|types|mask|map)kernel"),
 ]
 _COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _RULES]
 

@@ -33,6 +33,34 @@ struct GeluGradient {
   }
 };
 
+// The normal distribution, P(X <= x).
+__device__ float Normal(float x) { return 0.5f * erfcf(x * -0.70710678f); }
+
+struct ErfGelu {
+  __device__ float operator()(float x) const { return x * Normal(x); }
+};
+
+struct ErfGeluGradient {
+  __device__ float operator()(float x, float dy) const {
+    // Beyond, the slope is 0 or 1 up to rounding, while its terms overflow. NaN
+    // fails both comparisons.
+    constexpr float kFlat = 10;
+    x = x < -kFlat ? -kFlat : x;
+    x = x > kFlat ? kFlat : x;
+    return dy * (Normal(x) + x * 0.39894228f * __expf(-0.5f * x * x));
+  }
+};
+
+struct Tanh {
+  __device__ float operator()(float x) const { return tanhf(x); }
+};
+
+struct TanhGradient {
+  __device__ float operator()(float y, float dy) const {
+    return dy * (1.0f - y * y);
+  }
+};
+
 // x / (1 + exp(-x)); its exponential may overflow, to 0.
 __device__ float Silu(float x) { return x / (1.0f + __expf(-x)); }
 
@@ -106,13 +134,18 @@ cudaError_t LaunchDropout(cudaStream_t stream, const DeviceDropout& dropout,
 }  // namespace
 
 template <typename T>
-void GeluForward(CudaStream& stream, int64_t count, const T* x, T* y) {
+void GeluForward(CudaStream& stream, int64_t count, const T* x, T* y,
+                 GeluForm form) {
+  if (form == GeluForm::kErf)
+    return Map(stream, "gelu_forward", count, ErfGelu(), y, x);
   Map(stream, "gelu_forward", count, Gelu(), y, x);
 }
 
 template <typename T>
 void GeluBackward(CudaStream& stream, int64_t count, const T* x, const T* dy,
-                  T* dx) {
+                  T* dx, GeluForm form) {
+  if (form == GeluForm::kErf)
+    return Map(stream, "gelu_backward", count, ErfGeluGradient(), dx, x, dy);
   Map(stream, "gelu_backward", count, GeluGradient(), dx, x, dy);
 }
 
@@ -130,6 +163,17 @@ void SwiGluBackward(CudaStream& stream, int64_t count, const T* gate,
       dy);
   Map(stream, "swiglu_backward of gate", count, SwiGluGateGradient(), dgate,
       gate, up, dy);
+}
+
+template <typename T>
+void TanhForward(CudaStream& stream, int64_t count, T* x) {
+  Map(stream, "tanh_forward", count, Tanh(), x, static_cast<const T*>(x));
+}
+
+template <typename T>
+void TanhBackward(CudaStream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx) {
+  Map(stream, "tanh_backward", count, TanhGradient(), dx, y, dy);
 }
 
 template <typename T>
@@ -170,8 +214,11 @@ void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
 }
 
 #define RM_INSTANTIATE(T)                                                      \
-  template void GeluForward<T>(CudaStream&, int64_t, const T*, T*);            \
-  template void GeluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
+  template void GeluForward<T>(CudaStream&, int64_t, const T*, T*, GeluForm);  \
+  template void TanhForward<T>(CudaStream&, int64_t, T*);                      \
+  template void TanhBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
+  template void GeluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*,  \
+                                GeluForm);                                     \
   template void SwiGluForward<T>(CudaStream&, int64_t, const T*, const T*,     \
                                  T*);                                          \
   template void SwiGluBackward<T>(CudaStream&, int64_t, const T*, const T*,    \

@@ -14,18 +14,20 @@
 #include <cstdint>
 
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/compute.h"
 #include "worker/nn/cuda/device_dropout.h"
 
 namespace ringmaster::cuda {
 
-// y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+// y =
 template <typename T>
-void GeluForward(CudaStream& stream, int64_t count, const T* x, T* y);
+void GeluForward(CudaStream& stream, int64_t count, const T* x, T* y,
+                 GeluForm form = GeluForm::kTanh);
 
 // dx =. `x` is forward's input; dx may be dy.
 template <typename T>
 void GeluBackward(CudaStream& stream, int64_t count, const T* x, const T* dy,
-                  T* dx);
+                  T* dx, GeluForm form = GeluForm::kTanh);
 
 // As worker/nn/swiglu.h. y =
 template <typename T>
@@ -36,6 +38,15 @@ void SwiGluForward(CudaStream& stream, int64_t count, const T* gate,
 template <typename T>
 void SwiGluBackward(CudaStream& stream, int64_t count, const T* gate,
                     const T* up, const T* dy, T* dgate, T* dup);
+
+// As worker/nn/tanh.h. x = tanh(x)
+template <typename T>
+void TanhForward(CudaStream& stream, int64_t count, T* x);
+
+// dx =. `y` is what forward left; dx may be dy.
+template <typename T>
+void TanhBackward(CudaStream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx);
 
 // x = max(x, 0)
 template <typename T>

@@ -8,7 +8,9 @@
 #include "gtest/gtest.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/testing/device_operands.h"
+#include "worker/nn/gelu.h"
 #include "worker/nn/swiglu.h"
+#include "worker/nn/tanh.h"
 #include "worker/nn/testing/operator_testing.h"
 #include "worker/nn/testing/reference_conv.h"
 #include "worker/nn/testing/reference_gpt_ops.h"
@@ -106,6 +108,40 @@ TYPED_TEST(ActivationsTest, GeluOfExtremesIsFiniteAndKeepsNan) {
   }
   EXPECT_TRUE(std::isnan(got[5]));
   EXPECT_TRUE(std::isnan(slopes[5]));
+}
+
+TYPED_TEST(ActivationsTest, ErfGeluAndTanhAreThoseOfACpu) {
+  using T = TypeParam;
+  for (int64_t count : kCounts) {
+    const std::vector<float> x = RoundedTo<T>(Random<float>(count, 1, 4));
+    const std::vector<float> dy = RoundedTo<T>(Random<float>(count, 2));
+    const auto device_x = DeviceArray<T>::Of(x);
+    const auto device_dy = DeviceArray<T>::Of(dy);
+    const auto tanh = DeviceArray<T>::Of(x);
+    const DeviceArray<T> y(count), dx(count), dtanh(count);
+    GeluForward<T>(this->stream(), count, device_x.get(), y.get(),
+                   GeluForm::kErf);
+    GeluBackward<T>(this->stream(), count, device_x.get(), device_dy.get(),
+                    dx.get(), GeluForm::kErf);
+    TanhForward<T>(this->stream(), count, tanh.get());
+    TanhBackward<T>(this->stream(), count, tanh.get(), device_dy.get(),
+                    dtanh.get());
+    ASSERT_TRUE(this->Finish());
+    std::vector<float> want_y(x.size()), want_dx(x.size()), want_dtanh = dy;
+    ringmaster::GeluForward<float>(OneThread(), count, x.data(), want_y.data(),
+                                   GeluForm::kErf);
+    ringmaster::GeluBackward<float>(OneThread(), count, x.data(), dy.data(),
+                                    want_dx.data(), GeluForm::kErf);
+    std::vector<float> want_tanh = x;
+    ringmaster::TanhForward<float>(OneThread(), count, want_tanh.data());
+    const std::vector<float> rounded = tanh.Floats();
+    ringmaster::TanhBackward<float>(OneThread(), count, rounded.data(),
+                                    dy.data(), want_dtanh.data());
+    ExpectNear<T>(y.Floats(), want_y, "y");
+    ExpectNear<T>(dx.Floats(), want_dx, "dx");
+    ExpectNear<T>(tanh.Floats(), want_tanh, "tanh");
+    ExpectNear<T>(dtanh.Floats(), want_dtanh, "dtanh");
+  }
 }
 
 TYPED_TEST(ActivationsTest, ReluMatchesReference) {

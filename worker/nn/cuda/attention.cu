@@ -53,7 +53,11 @@ struct Problem {
   int heads;
   int dim;
   bool is_packed;  // rows can be loaded by fours
-  float scale;     // 1/sqrt(dim)
+  bool is_causal;
+  const int32_t* lengths;  // see AttentionShape
+  int64_t qkv_stride;
+  int64_t part_stride;
+  float scale;  // 1/sqrt(dim)
   DropoutKey dropout;
 };
 
@@ -62,16 +66,30 @@ struct Head {
   __device__ explicit Head(const Problem& problem)
       : sample(blockIdx.x / problem.heads),
         head(static_cast<int>(blockIdx.x % problem.heads)),
+        length(problem.lengths == nullptr ? problem.window
+                                          : problem.lengths[sample]),
+        is_causal(problem.is_causal),
         width(static_cast<int64_t>(problem.heads) * problem.dim),
-        qkv(sample * problem.window * 3 * width + head * problem.dim),
+        qkv(sample * problem.window * problem.qkv_stride + head * problem.dim),
         out(sample * problem.window * width + head * problem.dim),
         rows(blockIdx.x * problem.window),
         first_elem(
             static_cast<uint32_t>(head * problem.window * problem.window)) {}
+  // Whether the query may look at the key.
+  __device__ bool Sees(int64_t query, int64_t key) const {
+    return key < length && (key <= query || !is_causal);
+  }
+  // The keys that somebody sees of the queries [first, first + rows).
+  __device__ int64_t KeysEnd(int64_t first, int64_t rows) const {
+    if (first >= length) return 0;
+    return is_causal && first + rows < length ? first + rows : length;
+  }
   int64_t sample;
   int head;
+  int64_t length;  // rows that are not padding
+  bool is_causal;
   int64_t width;        // from one row of out to the next
-  int64_t qkv;          // where its queries begin; keys are `width` further
+  int64_t qkv;          // where its queries begin
   int64_t out;          // where it begins in out
   int64_t rows;         // where it begins in log_sum_exp
   uint32_t first_elem;  // of its probabilities, for dropout
@@ -123,7 +141,7 @@ struct RunningSoftmax {
   float sum[Tile::kRows] = {};
 };
 
-// One block: a tile of queries, and all keys up to it.
+// One block: a tile of queries, and all keys that they see.
 template <typename Tile, typename T>
 __global__ void ForwardKernel(Problem problem, const T* qkv, T* out,
                               float* log_sum_exp) {
@@ -135,32 +153,28 @@ __global__ void ForwardKernel(Problem problem, const T* qkv, T* out,
   // Those that have the most keys begin first.
   const int64_t first =
       static_cast<int64_t>(gridDim.y - 1 - blockIdx.y) * Tile::kOwnRows;
-  const int64_t stride = 3 * head.width;
+  const int64_t stride = problem.qkv_stride;
   const T* const queries = qkv + head.qkv;
-  const T* const keys = queries + head.width;
-  const T* const values = keys + head.width;
-  const int64_t end = first + Tile::kOwnRows < problem.window
-                          ? first + Tile::kOwnRows
-                          : problem.window;
-  LoadTile<Tile, Tile::kOwnRows>(queries + first * stride,
-                                 problem.window - first, stride, problem.dim,
-                                 problem.is_packed, own);
+  const T* const keys = queries + problem.part_stride;
+  const T* const values = keys + problem.part_stride;
+  const int64_t end = head.KeysEnd(first, Tile::kOwnRows);
+  LoadTile<Tile, Tile::kOwnRows>(queries + first * stride, head.length - first,
+                                 stride, problem.dim, problem.is_packed, own);
   RunningSoftmax<Tile> softmax;
   Sums<Tile> sums;
   for (int64_t k = 0; k < end; k += Tile::kOtherRows) {
-    LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, problem.window - k,
-                                     stride, problem.dim, problem.is_packed,
-                                     other);
+    LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, head.length - k, stride,
+                                     problem.dim, problem.is_packed, other);
     __syncthreads();
     Scores<Tile> scores = Multiply<Tile>(own, other);
     __syncthreads();
-    LoadTile<Tile, Tile::kOtherRows>(values + k * stride, problem.window - k,
+    LoadTile<Tile, Tile::kOtherRows>(values + k * stride, head.length - k,
                                      stride, problem.dim, problem.is_packed,
                                      other);
     for (int i = 0; i < Tile::kRows; ++i) {
       const int64_t query = first + OwnRow<Tile>(i);
       for (int j = 0; j < Tile::kCols; ++j) {
-        const bool is_visible = k + OtherRow<Tile>(j) <= query;
+        const bool is_visible = head.Sees(query, k + OtherRow<Tile>(j));
         scores.at[i][j] =
             is_visible ? scores.at[i][j] * (problem.scale * kLog2E) : -INFINITY;
       }
@@ -178,11 +192,16 @@ __global__ void ForwardKernel(Problem problem, const T* qkv, T* out,
     const int64_t query = first + OwnRow<Tile>(i);
     if (query < problem.window && Lane<Tile>() == 0) {
       log_sum_exp[head.rows + query] =
-          softmax.max[i] * kLn2 + logf(softmax.sum[i]);
+          query < head.length ? softmax.max[i] * kLn2 + logf(softmax.sum[i])
+                              : 0.0f;
     }
   }
   StoreRows<Tile>(
-      sums, [&](int i) { return 1.0f / softmax.sum[i]; },
+      sums,
+      [&](int i) {
+        const int64_t query = first + OwnRow<Tile>(i);
+        return query < head.length ? 1.0f / softmax.sum[i] : 0.0f;
+      },
       problem.window - first, head.width, problem.dim,
       out + head.out + first * head.width);
 }
@@ -211,7 +230,7 @@ __device__ inline ScoreGradient FindGradient(float score, float dweight,
   return {p * keep, p * (keep * dweight - delta)};
 }
 
-// One block: a tile of queries, and all keys up to it. dq =, deltas =.
+// One block: a tile of queries, and all keys that they see. dq =, deltas =.
 template <typename Tile, typename T>
 __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
                                     T* dqkv) {
@@ -223,11 +242,11 @@ __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
   const Keep keep(problem, head);
   const int64_t first =
       static_cast<int64_t>(gridDim.y - 1 - blockIdx.y) * Tile::kOwnRows;
-  const int64_t rows = problem.window - first;
-  const int64_t stride = 3 * head.width;
+  const int64_t rows = head.length - first;
+  const int64_t stride = problem.qkv_stride;
   const T* const queries = input.qkv + head.qkv;
-  const T* const keys = queries + head.width;
-  const T* const values = keys + head.width;
+  const T* const keys = queries + problem.part_stride;
+  const T* const values = keys + problem.part_stride;
   const int64_t place = head.out + first * head.width;
   LoadTile<Tile, Tile::kOwnRows>(queries + first * stride, rows, stride,
                                  problem.dim, problem.is_packed, own_queries);
@@ -249,26 +268,24 @@ __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
     if (row < rows && Lane<Tile>() == 0)
       input.deltas[head.rows + first + row] = delta[i];
   }
-  const int64_t end =
-      rows > Tile::kOwnRows ? first + Tile::kOwnRows : problem.window;
+  const int64_t end = head.KeysEnd(first, Tile::kOwnRows);
   Sums<Tile> sums;
   for (int64_t k = 0; k < end; k += Tile::kOtherRows) {
-    LoadTile<Tile, Tile::kOtherRows>(values + k * stride, problem.window - k,
+    LoadTile<Tile, Tile::kOtherRows>(values + k * stride, head.length - k,
                                      stride, problem.dim, problem.is_packed,
                                      other);
     __syncthreads();
     const Scores<Tile> dweights = Multiply<Tile>(own_douts, other);
     __syncthreads();
-    LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, problem.window - k,
-                                     stride, problem.dim, problem.is_packed,
-                                     other);
+    LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, head.length - k, stride,
+                                     problem.dim, problem.is_packed, other);
     __syncthreads();
     Scores<Tile> scores = Multiply<Tile>(own_queries, other);
     for (int i = 0; i < Tile::kRows; ++i) {
       const int64_t query = first + OwnRow<Tile>(i);
       for (int j = 0; j < Tile::kCols; ++j) {
         const int64_t key = k + OtherRow<Tile>(j);
-        const bool is_visible = key <= query && query < problem.window;
+        const bool is_visible = head.Sees(query, key) && query < head.length;
         scores.at[i][j] = is_visible
                               ? FindGradient(scores.at[i][j] * problem.scale,
                                              dweights.at[i][j], log_sum_exp[i],
@@ -283,11 +300,11 @@ __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
     __syncthreads();
   }
   StoreRows<Tile>(
-      sums, [&](int) { return problem.scale; }, rows, stride, problem.dim,
-      dqkv + head.qkv + first * stride);
+      sums, [&](int) { return problem.scale; }, problem.window - first, stride,
+      problem.dim, dqkv + head.qkv + first * stride);
 }
 
-// One block: a tile of keys, and all queries from it on. dk =, dv =; after
+// One block: a tile of keys, and all queries that see them. dk =, dv =; after
 // QueryGradientKernel, for its deltas.
 template <typename Tile, typename T>
 __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
@@ -299,19 +316,21 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
   const Head head(problem);
   const Keep keep(problem, head);
   const int64_t first = static_cast<int64_t>(blockIdx.y) * Tile::kOwnRows;
-  const int64_t rows = problem.window - first;
-  const int64_t stride = 3 * head.width;
+  const int64_t rows = head.length - first;
+  const int64_t stride = problem.qkv_stride;
   const T* const queries = input.qkv + head.qkv;
-  const T* const keys = queries + head.width + first * stride;
+  const T* const keys = queries + problem.part_stride + first * stride;
   LoadTile<Tile, Tile::kOwnRows>(keys, rows, stride, problem.dim,
                                  problem.is_packed, own_keys);
-  LoadTile<Tile, Tile::kOwnRows>(keys + head.width, rows, stride, problem.dim,
-                                 problem.is_packed, own_values);
+  LoadTile<Tile, Tile::kOwnRows>(keys + problem.part_stride, rows, stride,
+                                 problem.dim, problem.is_packed, own_values);
   Sums<Tile> dkeys;
   Sums<Tile> dvalues;
-  for (int64_t q = first / Tile::kOtherRows * Tile::kOtherRows;
-       q < problem.window; q += Tile::kOtherRows) {
-    const int64_t query_rows = problem.window - q;
+  const int64_t begin =
+      head.is_causal ? first / Tile::kOtherRows * Tile::kOtherRows : 0;
+  const int64_t end = rows > 0 ? head.length : 0;
+  for (int64_t q = begin; q < end; q += Tile::kOtherRows) {
+    const int64_t query_rows = head.length - q;
     LoadTile<Tile, Tile::kOtherRows>(queries + q * stride, query_rows, stride,
                                      problem.dim, problem.is_packed, other);
     __syncthreads();
@@ -324,14 +343,14 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
     Scores<Tile> gradients = Multiply<Tile>(own_values, other);
     for (int j = 0; j < Tile::kCols; ++j) {
       const int64_t query = q + OtherRow<Tile>(j);
-      const bool is_query = query < problem.window;
+      const bool is_query = query < head.length;
       const float log_sum_exp =
           is_query ? input.log_sum_exp[head.rows + query] : 0.0f;
       const float delta = is_query ? input.deltas[head.rows + query] : 0.0f;
       for (int i = 0; i < Tile::kRows; ++i) {
         const int64_t key = first + OwnRow<Tile>(i);
         ScoreGradient found = {0.0f, 0.0f};
-        if (is_query && key <= query) {
+        if (is_query && head.Sees(query, key)) {
           found =
               FindGradient(scores.at[i][j] * problem.scale, gradients.at[i][j],
                            log_sum_exp, delta, keep.At(query, key));
@@ -351,12 +370,14 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
     AddProduct<Tile>(weights, other, dkeys);
     __syncthreads();
   }
-  T* const to = dqkv + head.qkv + head.width + first * stride;
+  T* const to = dqkv + head.qkv + problem.part_stride + first * stride;
+  const int64_t stored = problem.window - first;
   StoreRows<Tile>(
-      dkeys, [&](int) { return problem.scale; }, rows, stride, problem.dim, to);
+      dkeys, [&](int) { return problem.scale; }, stored, stride, problem.dim,
+      to);
   StoreRows<Tile>(
-      dvalues, [&](int) { return 1.0f; }, rows, stride, problem.dim,
-      to + head.width);
+      dvalues, [&](int) { return 1.0f; }, stored, stride, problem.dim,
+      to + problem.part_stride);
 }
 
 // The problem for operands at these addresses.
@@ -368,6 +389,10 @@ Problem ProblemOf(AttentionShape shape, const DeviceDropout& dropout,
       static_cast<int>(shape.heads),
       static_cast<int>(shape.head_dim),
       shape.head_dim % 4 == 0 && ArePacked(operands...),
+      shape.is_causal,
+      shape.lengths,
+      shape.qkv_stride(),
+      shape.part_stride(),
       static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim))),
       DropoutKeyOf(dropout)};
 }

@@ -1,4 +1,4 @@
-// Causal self-attention on a GPU: what worker/nn/attention.h computes, with the
+// Self-attention on a GPU: what worker/nn/attention.h computes, with the
 // same shapes and the same dropout.
 //
 // Dao et al., "FlashAttention", NeurIPS 2022, in kernels of our own that run on
@@ -9,9 +9,9 @@
 // the products of one pass, but no atomics, so that results do not depend on
 // timing.
 //
-// Shapes, all in device memory: qkv, dqkv [samples,window,3,heads,head_dim];
-// out, dout [samples,window,heads,head_dim]; log_sum_exp
-// [samples,heads,window]; scratch [AttentionScratchElems]. head_dim is at most
+// Shapes, all in device memory, and so are a shape's lengths: qkv, dqkv
+// [samples,window,3,heads,head_dim] or apart; out, dout
+// [samples,window,heads,head_dim]; log_sum_exp [samples,heads,window]; scratch [AttentionScratchElems]. head_dim is at most
 // kMaxHeadDim. T is float, __nv_bfloat16 or __half. The data that dropout
 // points to is in device memory, too. Every output is overwritten (=). Outputs
 // must not overlap inputs. A value that is not finite may also spoil up to 63

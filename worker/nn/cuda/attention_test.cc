@@ -68,6 +68,12 @@ class AttentionTest : public DeviceTest {
  protected:
   Result Run(AttentionShape shape, double rate, const Inputs& inputs,
              const std::vector<int64_t>& sample_ids = kSampleIds) {
+    const DeviceArray<int32_t> lengths =
+        shape.lengths == nullptr
+            ? DeviceArray<int32_t>(0)
+            : DeviceArray<int32_t>(std::vector<int32_t>(
+                  shape.lengths, shape.lengths + shape.samples));
+    if (shape.lengths != nullptr) shape.lengths = lengths.get();
     const DropoutOperands dropout(rate, 99, sample_ids,
                                   shape.heads * shape.window * shape.window);
     const auto qkv = DeviceArray<T>::Of(inputs.qkv, offset_);
@@ -111,6 +117,18 @@ TYPED_TEST_SUITE(AttentionTest, ElementTypes);
 TYPED_TEST(AttentionTest, MatchesReferenceForAllWindows) {
   for (const int64_t window : {1, 2, 7, 31, 32, 33, 64, 65, 130})
     this->ExpectMatchesReference({2, window, window < 60 ? 3 : 1, 16}, 0);
+}
+
+TYPED_TEST(AttentionTest, MatchesReferenceWithoutACausalMask) {
+  for (const int32_t window : {1, 7, 33, 65, 130}) {
+    const std::vector<int32_t> lengths = {(window + 1) / 2, window};
+    for (const bool is_apart : {false, true}) {
+      AttentionShape shape = {2, window, 2, 20, /*is_causal=*/false, is_apart};
+      this->ExpectMatchesReference(shape, 0.3);
+      shape.lengths = lengths.data();
+      this->ExpectMatchesReference(shape, 0);
+    }
+  }
 }
 
 TYPED_TEST(AttentionTest, MatchesReferenceForAllHeads) {

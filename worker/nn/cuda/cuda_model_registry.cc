@@ -11,11 +11,13 @@
 #include "worker/nn/cuda/conv2d.h"
 #include "worker/nn/cuda/embedding.h"
 #include "worker/nn/cuda/fill_zero.h"
+#include "worker/nn/cuda/gather.h"
 #include "worker/nn/cuda/layer_norm.h"
 #include "worker/nn/cuda/linear.h"
 #include "worker/nn/cuda/pooling.h"
 #include "worker/nn/cuda/rotary.h"
 #include "worker/nn/cuda/self_attention.h"
+#include "worker/nn/cuda/texts.h"
 #include "worker/nn/models.h"
 
 namespace ringmaster::cuda {

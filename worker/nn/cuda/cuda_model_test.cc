@@ -158,7 +158,7 @@ TEST_F(CudaModelErrorsTest, SaysWhichModelsThereAre) {
                                      Precision::kFloat32, {.kind = "rnn"});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(model.status().message()),
-              HasSubstr("known are bigram, cnn, gpt, llama, mlp"));
+              HasSubstr("known are bert, bigram, cnn, gpt, llama, mlp"));
 }
 
 TEST_F(CudaModelErrorsTest, SaysThatTheDeviceIsTooSmall) {

@@ -133,13 +133,13 @@ bool CudnnAttention::Forward(AttentionShape shape, const T* qkv, T* out,
                              float* log_sum_exp) {
   // cuDNN's addresses are not const, whatever it does with them.
   T* const queries = const_cast<T*>(qkv);
-  const int64_t width = shape.heads * shape.head_dim;
+  const int64_t apart = shape.part_stride();
   return Run({false, kDataType<T>, shape.samples, shape.window, shape.heads,
-              shape.head_dim},
+              shape.head_dim, shape.is_causal, shape.is_apart},
              shape,
              {{kQueries, queries},
-              {kKeys, queries + width},
-              {kValues, queries + 2 * width},
+              {kKeys, queries + apart},
+              {kValues, queries + 2 * apart},
               {kOut, out},
               {kLogSumExp, log_sum_exp}});
 }
@@ -148,28 +148,30 @@ template <typename T>
 bool CudnnAttention::Backward(AttentionShape shape, const T* dout, const T* qkv,
                               const T* out, const float* log_sum_exp,
                               float* scratch, T* dqkv) {
-  const int64_t width = shape.heads * shape.head_dim;
-  const int64_t elems = shape.window * width;       // of a sample's out
+  const int64_t apart = shape.part_stride();
+  const int64_t elems =
+      shape.window * shape.heads * shape.head_dim;  // of a sample's out
   const int64_t rows = shape.heads * shape.window;  // of a sample
   const int64_t slice = BackwardSlice(shape, most_scratch_bytes_);
   for (int64_t first = 0; first < shape.samples; first += slice) {
     AttentionShape part = shape;
     part.samples = std::min(slice, shape.samples - first);
-    T* const queries = const_cast<T*>(qkv) + 3 * first * elems;
-    T* const dqueries = dqkv + 3 * first * elems;
+    const int64_t begin = first * shape.window * shape.qkv_stride();
+    T* const queries = const_cast<T*>(qkv) + begin;
+    T* const dqueries = dqkv + begin;
     if (!Run({true, kDataType<T>, part.samples, part.window, part.heads,
-              part.head_dim},
+              part.head_dim, part.is_causal, part.is_apart},
              part,
              {{kQueries, queries},
-              {kKeys, queries + width},
-              {kValues, queries + 2 * width},
+              {kKeys, queries + apart},
+              {kValues, queries + 2 * apart},
               {kOut, const_cast<T*>(out) + first * elems},
               {kLogSumExp, const_cast<float*>(log_sum_exp) + first * rows},
               {kDout, const_cast<T*>(dout) + first * elems},
               {kDeltas, scratch + first * rows},
               {kDqueries, dqueries},
-              {kDkeys, dqueries + width},
-              {kDvalues, dqueries + 2 * width}})) {
+              {kDkeys, dqueries + apart},
+              {kDvalues, dqueries + 2 * apart}})) {
       // The fallback begins anew.
       return false;
     }

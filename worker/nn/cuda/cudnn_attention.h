@@ -52,7 +52,7 @@ class CudnnAttention {
 
   // Queues what AttentionForward does without dropout, and returns true; or
   // does nothing and returns false: cuDNN cannot do it, or would have to make a
-  // plan during a stream capture. T is __nv_bfloat16 or __half. Errors are the
+  // plan during a stream capture. The shape has no lengths. T is __nv_bfloat16 or __half. Errors are the
   // stream's.
   template <typename T>
   bool Forward(AttentionShape shape, const T* qkv, T* out, float* log_sum_exp);
@@ -69,6 +69,8 @@ class CudnnAttention {
     int64_t window;
     int64_t heads;
     int64_t head_dim;
+    bool is_causal;
+    bool is_apart;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -15,7 +15,7 @@ class Shapes {
 
   // Queries, keys or values, and their gradients: in qkv.
   CudnnTensorShape Part() const {
-    const int64_t row = 3 * shape_.heads * shape_.head_dim;
+    const int64_t row = shape_.qkv_stride();
     return {{shape_.samples, shape_.heads, shape_.window, shape_.head_dim},
             {shape_.window * row, shape_.head_dim, row, 1},
             type_};
@@ -46,6 +46,7 @@ class Shapes {
             type};
   }
   cudnnDataType_t type() const { return type_; }
+  bool is_causal() const { return shape_.is_causal; }
   float scale() const {
     return static_cast<float>(1 /
                               std::sqrt(static_cast<double>(shape_.head_dim)));
@@ -63,9 +64,11 @@ CudnnTensorShape Turned(CudnnTensorShape shape) {
   return shape;
 }
 
-// The scores as they are, and minus infinity for keys behind the query.
+// The scores as they are, and if they are causal, minus infinity for keys behind
+// the query.
 const CudnnTensor* Mask(CudnnGraph& graph, const Shapes& shapes,
                         const CudnnTensor* scores) {
+  if (!shapes.is_causal()) return scores;
   const CudnnTensor* const query =
       graph.Virtual(shapes.Scores(CUDNN_DATA_INT32));
   const CudnnTensor* const key = graph.Virtual(shapes.Scores(CUDNN_DATA_INT32));

@@ -18,6 +18,18 @@ TEST_F(CudnnAttentionGraphTest, HopperHasForwardPlans) {
   ExpectCompiles(AttentionForwardGraph(library(), kOdd, CUDNN_DATA_HALF));
 }
 
+TEST_F(CudnnAttentionGraphTest, HopperHasPlansWithoutACausalMask) {
+  const AttentionShape bert = {32,
+                               512,
+                               12,
+                               64,
+                               /*is_causal=*/false,
+                               /*is_apart=*/true};
+  ExpectCompiles(AttentionForwardGraph(library(), bert, CUDNN_DATA_BFLOAT16));
+  ExpectCompiles(AttentionBackwardGraph(library(), bert, CUDNN_DATA_BFLOAT16,
+                                        GradientOrder::kFixed));
+}
+
 TEST_F(CudnnAttentionGraphTest, HopperHasDeterministicBackwardPlans) {
   ExpectCompiles(AttentionBackwardGraph(library(), kGpt2, CUDNN_DATA_BFLOAT16,
                                         GradientOrder::kFixed));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/bias.h"
 
 namespace ringmaster::cuda {
@@ -46,8 +47,13 @@ void LinearForward(const CudaCompute& compute, LinearShape shape, const T* x,
 
 template <typename T>
 void LinearGeluForward(const CudaCompute& compute, LinearShape shape,
-                       const T* x, const T* weight, const T* bias, T* pre,
-                       T* y) {
+                       const T* x, const T* weight, const T* bias, T* pre, T* y,
+                       GeluForm form) {
+  if (form == GeluForm::kErf) {  // which cuBLASLt does not have
+    LinearForward<T>(compute, shape, x, weight, bias, pre);
+    GeluForward<T>(compute.stream, shape.batch * shape.out, pre, y, form);
+    return;
+  }
   compute.matmul.Multiply<T>(ForwardShape(shape), x, weight,
                              {.c = y, .bias = bias, .pre = pre});
 }
@@ -62,7 +68,13 @@ void LinearBackwardInput(const CudaCompute& compute, LinearShape shape,
 template <typename T>
 void LinearGeluBackwardInput(const CudaCompute& compute, LinearShape shape,
                              const T* dy, const T* weight, const T* pre,
-                             T* dpre) {
+                             T* dpre, GeluForm form) {
+  if (form == GeluForm::kErf) {
+    LinearBackwardInput<T>(compute, shape, dy, weight, dpre, Write::kSet);
+    GeluBackward<T>(compute.stream, shape.batch * shape.in, pre, dpre, dpre,
+                    form);
+    return;
+  }
   compute.matmul.Multiply<T>(BackwardInputShape(shape), dy, weight,
                              {.c = dpre, .gelu_input = pre});
 }
@@ -114,11 +126,13 @@ void LinearBackwardParameters(const CudaCompute& compute, LinearShape shape,
   template void LinearForward<T>(const CudaCompute&, LinearShape, const T*,    \
                                  const T*, const T*, T*);                      \
   template void LinearGeluForward<T>(const CudaCompute&, LinearShape,          \
-                                     const T*, const T*, const T*, T*, T*);    \
+                                     const T*, const T*, const T*, T*, T*,     \
+                                     GeluForm);                                \
   template void LinearBackwardInput<T>(const CudaCompute&, LinearShape,        \
                                        const T*, const T*, T*, Write);         \
   template void LinearGeluBackwardInput<T>(const CudaCompute&, LinearShape,    \
-                                           const T*, const T*, const T*, T*);  \
+                                           const T*, const T*, const T*, T*,   \
+                                           GeluForm);                          \
   template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,       \
                                         Write, const T*, const T*, float*);    \
   template void LinearBackwardBias<T>(const CudaCompute&, LinearShape, Write,  \

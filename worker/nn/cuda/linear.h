@@ -27,8 +27,8 @@ void LinearForward(const CudaCompute& compute, LinearShape shape, const T* x,
 // The same, then GELU: pre = x * weight^T + bias, y = GELU(pre).
 template <typename T>
 void LinearGeluForward(const CudaCompute& compute, LinearShape shape,
-                       const T* x, const T* weight, const T* bias, T* pre,
-                       T* y);
+                       const T* x, const T* weight, const T* bias, T* pre, T* y,
+                       GeluForm form = GeluForm::kTanh);
 
 // dx = or +=
 template <typename T>
@@ -40,7 +40,7 @@ void LinearBackwardInput(const CudaCompute& compute, LinearShape shape,
 template <typename T>
 void LinearGeluBackwardInput(const CudaCompute& compute, LinearShape shape,
                              const T* dy, const T* weight, const T* pre,
-                             T* dpre);
+                             T* dpre, GeluForm form = GeluForm::kTanh);
 
 // dweight = or +=
 template <typename T>

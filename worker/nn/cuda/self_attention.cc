@@ -13,10 +13,11 @@ namespace {
 // Calls run(cuDNN) if there is cuDNN and it can do this. Returns true if it did
 // the work.
 template <typename T, typename Run>
-bool TryCudnn(const CudaCompute& compute, const DeviceDropout& dropout,
-              Run run) {
+bool TryCudnn(const CudaCompute& compute, AttentionShape shape,
+              const DeviceDropout& dropout, Run run) {
   if constexpr (!std::is_same_v<T, float>) {
-    if (compute.cudnn_attention != nullptr && dropout.rate == 0)
+    if (compute.cudnn_attention != nullptr && dropout.rate == 0 &&
+        shape.lengths == nullptr)
       return run(*compute.cudnn_attention);
   }
   return false;
@@ -28,7 +29,7 @@ template <typename T>
 void AttentionForward(const CudaCompute& compute, AttentionShape shape,
                       const DeviceDropout& dropout, const T* qkv, T* out,
                       float* log_sum_exp) {
-  if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
+  if (TryCudnn<T>(compute, shape, dropout, [&](auto& cudnn) {
         return cudnn.template Forward<T>(shape, qkv, out, log_sum_exp);
       })) {
     return;
@@ -42,7 +43,7 @@ void AttentionBackward(const CudaCompute& compute, AttentionShape shape,
                        const DeviceDropout& dropout, const T* dout,
                        const T* qkv, const T* out, const float* log_sum_exp,
                        float* scratch, T* dqkv) {
-  if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
+  if (TryCudnn<T>(compute, shape, dropout, [&](auto& cudnn) {
         return cudnn.template Backward<T>(shape, dout, qkv, out, log_sum_exp,
                                           scratch, dqkv);
       })) {

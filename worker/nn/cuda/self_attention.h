@@ -1,6 +1,6 @@
-// Causal self-attention of a model on a GPU: by cuDNN where CudaCompute has it
-// and it can (16 bits, no dropout: its masks are not those of a sample's id), by
-// our own kernels elsewhere. Shapes, meaning and guarantees are those of
+// Self-attention of a model on a GPU: by cuDNN where CudaCompute has it
+// and it can (16 bits, no lengths, no dropout: its masks are not those of a
+// sample's id), by our own kernels elsewhere. Shapes, meaning and guarantees are those of
 // attention.h.
 //
 // Thread-safety: as CudaCompute; errors are the stream's.

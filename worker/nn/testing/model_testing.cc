@@ -21,6 +21,7 @@ Batch RandomBatch(const ModelInput& input, int64_t size, uint64_t key) {
   Batch batch(size, input.shape);
   batch.Resize(size);
   const auto vocabulary = static_cast<uint64_t>(input.vocabulary);
+  const auto outcomes = static_cast<uint64_t>(input.outcomes());
   for (size_t i = 0; i < batch.inputs().size(); ++i) {
     batch.mutable_inputs()[i] =
         static_cast<int32_t>(CounterRandom(key, i) % vocabulary);
@@ -29,7 +30,7 @@ Batch RandomBatch(const ModelInput& input, int64_t size, uint64_t key) {
     batch.mutable_pixels()[i] = static_cast<uint8_t>(CounterRandom(key, i));
   for (size_t i = 0; i < batch.targets().size(); ++i) {
     batch.mutable_targets()[i] =
-        static_cast<int32_t>(CounterRandom(key + 1, i) % vocabulary);
+        static_cast<int32_t>(CounterRandom(key + 1, i) % outcomes);
   }
   for (int64_t i = 0; i < size; ++i)
     batch.mutable_sample_ids()[i] = static_cast<int64_t>(1000 * key) + i;

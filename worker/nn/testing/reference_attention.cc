@@ -15,7 +15,11 @@ class Head {
   template <typename T>
   Head(AttentionShape shape, const Dropout& dropout, int64_t sample,
        int64_t head, const T* qkv)
-      : window_(shape.window), dim_(shape.head_dim) {
+      : window_(shape.window),
+        length_(shape.lengths == nullptr ? shape.window
+                                         : shape.lengths[sample]),
+        is_causal_(shape.is_causal),
+        dim_(shape.head_dim) {
     for (int64_t w = 0; w < window_; ++w) {
       for (int64_t part = 0; part < 3; ++part) {
         const T* row = qkv + QkvIndex(shape, sample, w, part, head);
@@ -35,14 +39,22 @@ class Head {
 
   static int64_t QkvIndex(AttentionShape shape, int64_t sample, int64_t w,
                           int64_t part, int64_t head) {
-    return (((sample * shape.window + w) * 3 + part) * shape.heads + head) *
-           shape.head_dim;
+    const int64_t row = sample * shape.window + w;
+    const int64_t place = shape.is_apart
+                              ? part * shape.samples * shape.window + row
+                              : row * 3 + part;
+    return (place * shape.heads + head) * shape.head_dim;
   }
   static int64_t OutIndex(AttentionShape shape, int64_t sample, int64_t w,
                           int64_t head) {
     return ((sample * shape.window + w) * shape.heads + head) * shape.head_dim;
   }
 
+  // The number of keys that the query sees: none, if it is padding.
+  int64_t Keys(int64_t q) const {
+    if (q >= length_) return 0;
+    return is_causal_ ? q + 1 : length_;
+  }
   double Q(int64_t w, int64_t d) const { return parts_[0][w * dim_ + d]; }
   double K(int64_t w, int64_t d) const { return parts_[1][w * dim_ + d]; }
   double V(int64_t w, int64_t d) const { return parts_[2][w * dim_ + d]; }
@@ -60,7 +72,11 @@ class Head {
     probabilities_.assign(static_cast<size_t>(window_ * window_), 0);
     for (int64_t q = 0; q < window_; ++q) {
       std::vector<double> scores;
-      for (int64_t k = 0; k <= q; ++k) {
+      if (Keys(q) == 0) {
+        log_sum_exp_.push_back(0);
+        continue;
+      }
+      for (int64_t k = 0; k < Keys(q); ++k) {
         double sum = 0;
         for (int64_t d = 0; d < dim_; ++d) sum += Q(q, d) * K(k, d);
         scores.push_back(sum * Scale());
@@ -69,12 +85,14 @@ class Head {
       double sum = 0;
       for (double score : scores) sum += std::exp(score - max);
       log_sum_exp_.push_back(max + std::log(sum));
-      for (int64_t k = 0; k <= q; ++k)
+      for (int64_t k = 0; k < Keys(q); ++k)
         probabilities_[q * window_ + k] = std::exp(scores[k] - max) / sum;
     }
   }
 
   const int64_t window_;
+  const int64_t length_;
+  const bool is_causal_;
   const int64_t dim_;
   std::vector<double> parts_[3];
   std::vector<double> keep_;
@@ -95,7 +113,7 @@ void AttentionForward(AttentionShape shape, const Dropout& dropout,
             static_cast<T>(head.LogSumExp(q));
         for (int64_t d = 0; d < shape.head_dim; ++d) {
           double sum = 0;
-          for (int64_t k = 0; k <= q; ++k)
+          for (int64_t k = 0; k < head.Keys(q); ++k)
             sum += head.Probability(q, k) * head.Keep(q, k) * head.V(k, d);
           out[Head::OutIndex(shape, s, q, h) + d] = static_cast<T>(sum);
         }
@@ -116,16 +134,16 @@ void AttentionBackward(AttentionShape shape, const Dropout& dropout,
       std::vector<double> dv = dq;
       for (int64_t q = 0; q < shape.window; ++q) {
         const T* dy = dout + Head::OutIndex(shape, s, q, h);
-        std::vector<double> dp(static_cast<size_t>(q + 1));
+        std::vector<double> dp(static_cast<size_t>(head.Keys(q)));
         double mean = 0;
-        for (int64_t k = 0; k <= q; ++k) {
+        for (int64_t k = 0; k < head.Keys(q); ++k) {
           for (int64_t d = 0; d < dim; ++d) {
             dp[k] += head.Keep(q, k) * dy[d] * head.V(k, d);
             dv[k * dim + d] += head.Probability(q, k) * head.Keep(q, k) * dy[d];
           }
           mean += head.Probability(q, k) * dp[k];
         }
-        for (int64_t k = 0; k <= q; ++k) {
+        for (int64_t k = 0; k < head.Keys(q); ++k) {
           const double dscore =
               head.Probability(q, k) * (dp[k] - mean) * head.Scale();
           for (int64_t d = 0; d < dim; ++d) {

@@ -66,6 +66,21 @@ inline ModelConfig SmallLlama(double kv_heads, double tied) {
                        {"tied", {tied}}}};
 }
 
+inline ModelConfig SmallBert(double roberta, double classes,
+                             double dropout = 0) {
+  return {.kind = "bert",
+          .settings = {{"vocabulary", {61}},
+                       {"window", {20}},
+                       {"layers", {2}},
+                       {"heads", {2}},
+                       {"width", {16}},
+                       {"hidden", {40}},
+                       {"roberta", {roberta}},
+                       {"separator", {3}},
+                       {"classes", {classes}},
+                       {"dropout", {dropout}}}};
+}
+
 struct ModelCase {
   std::string name;
   ModelConfig config;
@@ -73,7 +88,14 @@ struct ModelCase {
 };
 
 inline std::vector<ModelCase> ModelCases() {
-  return {ModelCase{"Bigram", SmallBigram()},
+  return {ModelCase{"Bert", SmallBert(0, 0)},
+          ModelCase{"BertOfClasses", SmallBert(0, 3)},
+          ModelCase{"BertDropout", SmallBert(0, 0, 0.2)},
+          ModelCase{"BertBFloat16", SmallBert(0, 3), Precision::kBFloat16},
+          ModelCase{"RobertaOfClassesDropout", SmallBert(1, 3, 0.2)},
+          ModelCase{"RobertaBFloat16", SmallBert(1, 0), Precision::kBFloat16},
+          ModelCase{"RobertaFloat16", SmallBert(1, 3), Precision::kFloat16},
+          ModelCase{"Bigram", SmallBigram()},
           ModelCase{"BigramBFloat16", SmallBigram(), Precision::kBFloat16},
           ModelCase{"Mlp", SmallMlp()},
           ModelCase{"MlpBFloat16", SmallMlp(), Precision::kBFloat16},
