@@ -36,9 +36,11 @@ void CheckData(const v1::TrainProgram& train, SpecErrors& errors) {
   const bool is_of_bytes =
       data.has_synthetic() ||
       (data.has_text() && data.text().vocabulary().empty());
-  if (tokens && is_of_bytes && tokens->vocabulary < kByteTokens) {
+  // A mask is no byte.
+  const int least = kByteTokens + (model.has_bert() ? 1 : 0);
+  if (tokens && is_of_bytes && tokens->vocabulary < least) {
     errors.Add(absl::StrCat("train.model.", tokens->kind,
-                            ".vocabulary must be at least ", kByteTokens,
+                            ".vocabulary must be at least ", least,
                             " for data of bytes, got ", tokens->vocabulary));
   }
 }

@@ -95,8 +95,12 @@ void CheckSample(const v1::TrainProgram& train, SpecErrors& errors) {
   if (train.model().has_cnn()) {
     errors.Add(
         "train.sample needs a model that continues text: mlp, gpt, llama or "
-        "custom, "
-        "not cnn");
+        "custom, not cnn");
+  }
+  if (train.model().has_bert()) {
+    errors.Add(
+        "train.sample needs a model that continues text: mlp, gpt, llama or "
+        "custom, not bert");
   }
 }
 
@@ -221,7 +225,8 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
     errors.Add("the spec must have a program: train, bench or external");
   if (!spec.has_train()) return;
   if (spec.train().model().model_case() == v1::ModelSpec::MODEL_NOT_SET)
-    errors.Add("train.model must name a model: mlp, gpt, llama, cnn or custom");
+    errors.Add(
+        "train.model must name a model: mlp, gpt, llama, bert, cnn or custom");
   if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
     errors.Add(
         "train.data must name a source: text, tokens, images or synthetic");

@@ -336,6 +336,53 @@ TEST(JobSpecTest, FillsInThePresetOfALlama) {
   EXPECT_TRUE(llama.tied());
 }
 
+v1::BertSpec FilledBert(const v1::BertSpec& bert) {
+  v1::JobSpec spec = SmallSpec();
+  *spec.mutable_train()->mutable_model()->mutable_bert() = bert;
+  const auto result = ValidateAndDefault(spec);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result->train().model().bert();
+}
+
+TEST(JobSpecTest, FillsInABert) {
+  v1::BertSpec given;
+  const v1::BertSpec bert = FilledBert(given);
+  EXPECT_EQ(bert.hidden(), 512);
+  EXPECT_EQ(bert.type_vocabulary(), 2);
+  EXPECT_EQ(bert.padding(), 0);
+  EXPECT_EQ(bert.mask(), 256);
+  EXPECT_EQ(bert.sample_tokens(), 256);
+  EXPECT_EQ(bert.norm_epsilon(), 1e-12);
+  given.set_roberta(true);
+  EXPECT_EQ(FilledBert(given).type_vocabulary(), 1);
+  EXPECT_EQ(FilledBert(given).padding(), 1);
+}
+
+TEST(JobSpecTest, FillsInThePresetOfABert) {
+  v1::BertSpec given;
+  given.set_preset("roberta-large");
+  given.set_dropout(0);
+  const v1::BertSpec roberta = FilledBert(given);
+  EXPECT_EQ(roberta.vocabulary(), 50265);
+  EXPECT_EQ(roberta.layers(), 24);
+  EXPECT_EQ(roberta.hidden(), 4096);
+  EXPECT_TRUE(roberta.roberta());
+  EXPECT_EQ(roberta.padding(), 1);
+  EXPECT_EQ(roberta.mask(), 50264);
+  EXPECT_EQ(roberta.dropout(), 0);
+  given.Clear();
+  given.set_preset("bert-base");
+  const v1::BertSpec bert = FilledBert(given);
+  EXPECT_EQ(bert.vocabulary(), 30522);
+  EXPECT_EQ(bert.separator(), 102);
+  EXPECT_EQ(bert.mask(), 103);
+  EXPECT_EQ(bert.dropout(), 0.1);
+  EXPECT_FALSE(bert.roberta());
+}
+
+v1::BertSpec& Bert(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_model()->mutable_bert();
+}
 v1::GptSpec& Gpt(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_gpt();
 }
@@ -421,6 +468,36 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& s) { Llama(s).set_vocabulary(100); },
                 "train.model.llama.vocabulary must be at least 256 for data "
                 "of bytes, got 100"},
+        Mistake{"BertHeadsDoNotDivide", [](auto& s) { Bert(s).set_heads(3); },
+                "train.model.bert.width must be a multiple of "
+                "train.model.bert.heads (3), got 128"},
+        Mistake{"BertPadding", [](auto& s) { Bert(s).set_padding(257); },
+                "train.model.bert.padding must be less than "
+                "train.model.bert.vocabulary (257), got 257"},
+        Mistake{"BertSeparator", [](auto& s) { Bert(s).set_separator(300); },
+                "train.model.bert.separator must be less than "
+                "train.model.bert.vocabulary (257), got 300"},
+        Mistake{"BertMask", [](auto& s) { Bert(s).set_mask(300); },
+                "train.model.bert.mask must be less than "
+                "train.model.bert.vocabulary (257), got 300"},
+        Mistake{"BertTooLarge",
+                [](auto& s) {
+                  Bert(s).set_width(8192);
+                  Bert(s).set_layers(100);
+                },
+                "train.model.bert's number of parameters must be at most "
+                "2147483648"},
+        Mistake{"BertOfBytesHasNoMask",
+                [](auto& s) { Bert(s).set_vocabulary(256); },
+                "train.model.bert.vocabulary must be at least 257 for data "
+                "of bytes, got 256"},
+        Mistake{"BertContinuesNoText",
+                [](auto& s) {
+                  Bert(s);
+                  s.mutable_train()->mutable_sample()->set_prompt("a");
+                },
+                "train.sample needs a model that continues text: mlp, gpt, "
+                "llama or custom, not bert"},
         Mistake{"GptTooLarge",
                 [](auto& s) {
                   Gpt(s).set_width(8192);

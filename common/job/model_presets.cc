@@ -31,6 +31,28 @@ Preset Gpt2(const char* name, int layers, int heads, int width) {
            {"width", width}}};
 }
 
+// The sizes that BERT and RoBERTa were published in, and their vocabularies'
+// special tokens.
+Preset Bert(const char* name, int layers, int heads, int width,
+            bool is_roberta) {
+  Preset preset = {name,
+                   {{"window", 512},
+                    {"layers", layers},
+                    {"heads", heads},
+                    {"width", width},
+                    {"dropout", 0.1}}};
+  const std::vector<std::pair<const char*, double>> bert = {
+      {"vocabulary", 30522}, {"separator", 102}, {"mask", 103}};
+  const std::vector<std::pair<const char*, double>> roberta = {
+      {"vocabulary", 50265},
+      {"mask", 50264},
+      {"roberta", 1},
+      {"norm_epsilon", 1e-5}};
+  for (const auto& value : is_roberta ? roberta : bert)
+    preset.values.push_back(value);
+  return preset;
+}
+
 const std::vector<Preset>& PresetsOf(const std::string& message) {
   static const auto& gpt = *new std::vector<Preset>{
       Gpt2("gpt2", 12, 12, 768),
@@ -68,8 +90,15 @@ const std::vector<Preset>& PresetsOf(const std::string& message) {
         {"width", 2048},
         {"hidden", 5632}}},
   };
+  static const auto& bert = *new std::vector<Preset>{
+      Bert("bert-base", 12, 12, 768, false),
+      Bert("bert-large", 24, 16, 1024, false),
+      Bert("roberta-base", 12, 12, 768, true),
+      Bert("roberta-large", 24, 16, 1024, true),
+  };
   static const auto& none = *new std::vector<Preset>();
   if (message == "GptSpec") return gpt;
+  if (message == "BertSpec") return bert;
   return message == "LlamaSpec" ? llama : none;
 }
 
@@ -87,6 +116,7 @@ const FieldDescriptor* PresetField(const Message& kind) {
 // Sets `field` if it has no value yet.
 void SetIfUnset(const FieldDescriptor* field, double value, Message& kind) {
   const Reflection& reflection = *kind.GetReflection();
+  if (field->has_presence() && reflection.HasField(kind, field)) return;
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       if (reflection.GetInt32(kind, field) == 0)
@@ -97,8 +127,7 @@ void SetIfUnset(const FieldDescriptor* field, double value, Message& kind) {
         reflection.SetDouble(&kind, field, value);
       return;
     case FieldDescriptor::CPPTYPE_BOOL:
-      if (!reflection.HasField(kind, field))
-        reflection.SetBool(&kind, field, value != 0);
+      reflection.SetBool(&kind, field, value != 0);
       return;
     default:
       return;

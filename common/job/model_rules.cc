@@ -78,6 +78,35 @@ void CheckLlama(const v1::LlamaSpec& llama, SpecErrors& errors) {
                     errors);
 }
 
+void CheckBert(const v1::BertSpec& bert, SpecErrors& errors) {
+  const std::string path = "train.model.bert";
+  if (bert.width() % bert.heads() != 0) {
+    errors.Add(absl::StrCat(path, ".width must be a multiple of ", path,
+                            ".heads (", bert.heads(), "), got ", bert.width()));
+  }
+  const auto check_id = [&](const char* field, int id) {
+    if (id < bert.vocabulary()) return;
+    errors.Add(absl::StrCat(path, ".", field, " must be less than ", path,
+                            ".vocabulary (", bert.vocabulary(), "), got ", id));
+  };
+  check_id("padding", bert.padding());
+  check_id("separator", bert.separator());
+  check_id("mask", bert.mask());
+  // A block has queries, keys, values, the way out, an MLP of two products, and
+  // two norms; the head is a product and its output. Masked tokens have the
+  // embedding as output.
+  const double width = bert.width();
+  const double block = 4 * width * (width + 1) +
+                       bert.hidden() * (2 * width + 1) + width + 4 * width;
+  const double head = width * (width + 3) + bert.classes() * (width + 1);
+  RequireParameters(
+      path,
+      (double{1} * bert.vocabulary() + bert.window() + bert.type_vocabulary() +
+       4) * width +
+          bert.layers() * block + head,
+      errors);
+}
+
 double CnnParameters(const v1::CnnSpec& cnn) {
   double parameters = 0;
   double channels = cnn.channels();
@@ -125,6 +154,18 @@ void FillModel(v1::ModelSpec& model) {
       llama.set_hidden((width * 8 / 3 + 7) / 8 * 8);
     }
   }
+  if (model.has_bert()) {
+    v1::BertSpec& bert = *model.mutable_bert();
+    if (bert.sample_tokens() == 0 && bert.window() > 0)
+      bert.set_sample_tokens(bert.window());
+    if (bert.hidden() == 0)
+      bert.set_hidden(4 * std::clamp(bert.width(), 1, 16384));
+    if (bert.type_vocabulary() == 0)
+      bert.set_type_vocabulary(bert.roberta() ? 1 : 2);
+    if (!bert.has_padding()) bert.set_padding(bert.roberta() ? 1 : 0);
+    if (bert.mask() == 0 && bert.vocabulary() > 1)
+      bert.set_mask(bert.vocabulary() - 1);
+  }
 }
 
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
@@ -142,6 +183,9 @@ void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
       return;
     case v1::ModelSpec::kLlama:
       CheckLlama(model.llama(), errors);
+      return;
+    case v1::ModelSpec::kBert:
+      CheckBert(model.bert(), errors);
       return;
     case v1::ModelSpec::kCustom:
     case v1::ModelSpec::MODEL_NOT_SET:

@@ -13,6 +13,7 @@ TokenModel ModelOf(const char* kind, const Spec& spec) {
 std::optional<TokenModel> TokenModelOf(const v1::ModelSpec& model) {
   if (model.has_gpt()) return ModelOf("gpt", model.gpt());
   if (model.has_llama()) return ModelOf("llama", model.llama());
+  if (model.has_bert()) return ModelOf("bert", model.bert());
   return std::nullopt;
 }
 

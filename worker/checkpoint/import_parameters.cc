@@ -29,15 +29,33 @@ constexpr absl::string_view kTokenEmbeddings[] = {"wte.weight",
 // Elements that are compared at a time.
 constexpr int64_t kPieceElems = int64_t{1} << 18;
 
-// The name by which both sides know a tensor.
-absl::string_view CommonName(absl::string_view name) {
-  return absl::StripPrefix(name, kPrefix);
+// The name by which both sides know a tensor. (Google's files of BERT call the
+// factors and summands of norms gamma and beta.)
+std::string CommonName(absl::string_view name) {
+  const absl::string_view common = absl::StripPrefix(name, kPrefix);
+  absl::string_view norm = common;
+  if (absl::ConsumeSuffix(&norm, ".LayerNorm.gamma"))
+    return absl::StrCat(norm, ".LayerNorm.weight");
+  if (absl::ConsumeSuffix(&norm, ".LayerNorm.beta"))
+    return absl::StrCat(norm, ".LayerNorm.bias");
+  return std::string(common);
+}
+
+// A tensor of one of BERT's heads, which are exchanged when it learns another
+// task.
+bool IsBertHead(absl::string_view name) {
+  for (const absl::string_view head :
+       {"cls.", "lm_head.", "classifier.", "bert.pooler.", "roberta.pooler."}) {
+    if (absl::StartsWith(name, head)) return true;
+  }
+  return false;
 }
 
 bool IsConstant(absl::string_view name) {
   return absl::EndsWith(name, ".attn.bias") ||
          absl::EndsWith(name, ".attn.masked_bias") ||
-         absl::EndsWith(name, ".rotary_emb.inv_freq");
+         absl::EndsWith(name, ".rotary_emb.inv_freq") ||
+         absl::EndsWith(name, ".embeddings.position_ids");
 }
 
 std::string FileOf(const std::string& path) {
@@ -52,8 +70,10 @@ class Importer {
   Importer(const SafetensorsFile& file, const Plan& plan,
            absl::Span<float> parameters)
       : file_(file), plan_(plan), parameters_(parameters) {
-    for (const PlannedTensor& tensor : plan.tensors())
+    for (const PlannedTensor& tensor : plan.tensors()) {
       planned_.emplace(CommonName(tensor.spec.name), &tensor);
+      is_bert_ |= absl::EndsWith(tensor.spec.name, ".word_embeddings.weight");
+    }
   }
 
   absl::Status Run() {
@@ -62,9 +82,12 @@ class Importer {
     for (const PlannedTensor& tensor : plan_.tensors()) {
       std::fill(parameters_.begin() + end,
                 parameters_.begin() + tensor.range.begin, 0.0f);
-      RETURN_IF_ERROR(file_.ReadFloats(
-          *entries_.at(&tensor), 0,
-          parameters_.subspan(tensor.range.begin, tensor.range.count)));
+      // A head of its own begins with the values that it has.
+      if (const auto entry = entries_.find(&tensor); entry != entries_.end()) {
+        RETURN_IF_ERROR(file_.ReadFloats(
+            *entry->second, 0,
+            parameters_.subspan(tensor.range.begin, tensor.range.count)));
+      }
       end = tensor.range.end();
     }
     std::fill(parameters_.begin() + end, parameters_.end(), 0.0f);
@@ -87,6 +110,8 @@ class Importer {
                                        " comes with and without \"", kPrefix,
                                        "\" before it"));
         }
+      } else if (is_bert_ && IsBertHead(entry.name)) {
+        continue;
       } else if (entry.name == kOutputWeight) {
         output_weight_ = &entry;
       } else if (!IsConstant(entry.name) && surplus_ == nullptr) {
@@ -95,6 +120,8 @@ class Importer {
     }
     for (const PlannedTensor& tensor : plan_.tensors()) {
       const auto found = entries_.find(&tensor);
+      if (found == entries_.end() && is_bert_ && IsBertHead(tensor.spec.name))
+        continue;
       if (found != entries_.end() &&
           found->second->HasShape(tensor.spec.shape)) {
         continue;
@@ -145,7 +172,8 @@ class Importer {
   const SafetensorsFile& file_;
   const Plan& plan_;
   const absl::Span<float> parameters_;
-  absl::flat_hash_map<absl::string_view, const PlannedTensor*> planned_;
+  bool is_bert_ = false;
+  absl::flat_hash_map<std::string, const PlannedTensor*> planned_;
   absl::flat_hash_map<const PlannedTensor*, const SafetensorsEntry*> entries_;
   const SafetensorsEntry* output_weight_ = nullptr;
   const SafetensorsEntry* surplus_ = nullptr;  // the first one

@@ -131,6 +131,53 @@ TEST_F(ImportParametersTest, AnOutputOfItsOwnIsNotDropped) {
                  "lm_head.weight differs from wte.weight");
 }
 
+class ImportBertTest : public ImportParametersTest {
+ protected:
+  const Plan bert_ =
+      PlanOf({{"classifier.weight", {2, 3}, {}},
+              {"bert.embeddings.LayerNorm.weight", {3}, {}},
+              {"bert.embeddings.word_embeddings.weight", {5, 3}, {}}});
+  const Entry words_ = {"bert.embeddings.word_embeddings.weight", {5, 3}, 9};
+  const Entry norm_ = {"bert.embeddings.LayerNorm.gamma", {3}, 6};
+};
+
+TEST_F(ImportBertTest, AHeadIsExchangedForOneThatIsStillToLearn) {
+  WriteEntries({words_,
+                norm_,
+                {"bert.embeddings.position_ids", {1, 4}, 0},
+                {"bert.pooler.dense.weight", {3, 3}, 0},
+                {"cls.predictions.bias", {5}, 0}});
+  std::vector<float> want = ArenaOf(bert_, 0);
+  std::vector<float> got(want.size(), 77);
+  const absl::Status status =
+      ImportParameters(path_, bert_, absl::MakeSpan(got));
+  ASSERT_TRUE(status.ok()) << status;
+  for (const PlannedTensor& tensor : bert_.tensors()) {
+    for (int64_t i = 0; i < tensor.range.count; ++i) {
+      const int64_t at = tensor.range.begin + i;
+      EXPECT_EQ(got[at],
+                tensor.spec.name == "classifier.weight" ? 77 : want[at])
+          << tensor.spec.name;
+    }
+  }
+}
+
+TEST_F(ImportBertTest, ItsOwnHeadIsTakenOverIfItFits) {
+  std::vector<float> parameters(static_cast<size_t>(bert_.total_elems()));
+  WriteEntries({words_, norm_, {"classifier.weight", {2, 3}, 0}});
+  EXPECT_TRUE(ImportParameters(path_, bert_, absl::MakeSpan(parameters)).ok());
+  EXPECT_EQ(parameters, ArenaOf(bert_, 0));
+  WriteEntries({words_, norm_, {"classifier.weight", {3, 3}, 0}});
+  EXPECT_THAT(
+      ImportParameters(path_, bert_, absl::MakeSpan(parameters)).message(),
+      HasSubstr("classifier.weight is [3,3] in the file, [2,3] in the "
+                "job's model"));
+  WriteEntries({words_});
+  EXPECT_THAT(
+      ImportParameters(path_, bert_, absl::MakeSpan(parameters)).message(),
+      HasSubstr("bert.embeddings.LayerNorm.weight is not in the file"));
+}
+
 TEST_F(ImportParametersTest, NamesAFileThatIsNotThere) {
   const absl::Status status = Import(directory_);
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

@@ -58,6 +58,9 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
     case v1::ModelSpec::kLlama:
       config = {"llama", NumbersOf(spec.llama())};
       return absl::OkStatus();
+    case v1::ModelSpec::kBert:
+      config = {"bert", NumbersOf(spec.bert())};
+      return absl::OkStatus();
     case v1::ModelSpec::kCustom:
       config = {spec.custom().name(), {}};
       for (const auto& [name, value] : spec.custom().settings())
@@ -68,7 +71,7 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
   }
   return absl::InvalidArgumentError(
       "train.model names no model that this worker has; it has mlp, gpt, "
-      "llama, cnn and custom");
+      "llama, bert, cnn and custom");
 }
 
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {

@@ -100,10 +100,9 @@ absl::Status TrainingState::InitializeArenas() {
   held_parts_ = {MomentPart{}};
   is_updated_ = false;
   complete_step_ = 0;
-  if (config_.program.initial_parameters().empty()) {
-    InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
-    return absl::OkStatus();
-  }
+  // Also where parameters are read: a head may be one of its own.
+  InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
+  if (config_.program.initial_parameters().empty()) return absl::OkStatus();
   return ReadInitialParameters(config_, *plan_, arenas.parameters);
 }
 
