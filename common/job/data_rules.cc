@@ -27,6 +27,23 @@ void CheckData(const v1::TrainProgram& train, SpecErrors& errors) {
         tokens ? tokens->kind : "mlp",
         " takes tokens (text, tokens or synthetic)"));
   }
+  const bool has_classes = model.has_bert() && model.bert().classes() > 0;
+  if (data.has_labelled_text() && !has_classes && !model.has_custom()) {
+    errors.Add(
+        "train.data.labelled_text is for a model that classifies texts: "
+        "train.model must be a bert with classes");
+  }
+  if (has_classes && !data.has_labelled_text()) {
+    errors.Add(
+        "train.model.bert.classes makes it classify texts: train.data must be "
+        "labelled_text, or classes be left out");
+  }
+  const int labels = data.labelled_text().labels_size();
+  if (has_classes && labels > 0 && labels != model.bert().classes()) {
+    errors.Add(absl::StrCat("train.data.labelled_text.labels must name the ",
+                            model.bert().classes(),
+                            " classes of train.model.bert, got ", labels));
+  }
   if (model.has_mlp() && !data.text().vocabulary().empty()) {
     errors.Add(
         "train.data.text.vocabulary makes tokens that train.model.mlp does not "

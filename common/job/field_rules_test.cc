@@ -219,7 +219,11 @@ void SetToAnything(google::protobuf::Message& message,
                               field.enum_type()->value_count() - 1);
       return;
     case FieldDescriptor::CPPTYPE_STRING:
-      reflection.SetString(&message, &field, "anything");
+      if (field.is_repeated()) {
+        reflection.AddString(&message, &field, "anything");
+      } else {
+        reflection.SetString(&message, &field, "anything");
+      }
       return;
     default:
       break;
@@ -282,7 +286,12 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
           "ringmaster.v1.ImagesSource.images",
           "ringmaster.v1.ImagesSource.labels",
           "ringmaster.v1.ImagesSource.evaluation_images",
-          "ringmaster.v1.ImagesSource.evaluation_labels"));
+          "ringmaster.v1.ImagesSource.evaluation_labels",
+          "ringmaster.v1.LabelledTextSource.path",
+          "ringmaster.v1.LabelledTextSource.evaluation_path",
+          "ringmaster.v1.LabelledTextSource.vocabulary",
+          "ringmaster.v1.LabelledTextSource.merges",
+          "ringmaster.v1.LabelledTextSource.max_bytes"));
 }
 
 TEST(FieldRulesTest, AMessageThatSaysNothingIsAsNone) {

@@ -229,7 +229,8 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
         "train.model must name a model: mlp, gpt, llama, bert, cnn or custom");
   if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
     errors.Add(
-        "train.data must name a source: text, tokens, images or synthetic");
+        "train.data must name a source: text, tokens, images, labelled_text or "
+        "synthetic");
   }
 }
 

@@ -383,6 +383,13 @@ TEST(JobSpecTest, FillsInThePresetOfABert) {
 v1::BertSpec& Bert(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_bert();
 }
+v1::LabelledTextSource& LabelledText(v1::JobSpec& spec) {
+  v1::LabelledTextSource& source =
+      *spec.mutable_train()->mutable_data()->mutable_labelled_text();
+  source.set_path("/x/reviews.csv");
+  source.set_vocabulary("/x/vocab.txt");
+  return source;
+}
 v1::GptSpec& Gpt(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_gpt();
 }
@@ -491,6 +498,23 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& s) { Bert(s).set_vocabulary(256); },
                 "train.model.bert.vocabulary must be at least 257 for data "
                 "of bytes, got 256"},
+        Mistake{"BertOfClassesNeedsLabels",
+                [](auto& s) { Bert(s).set_classes(2); },
+                "train.model.bert.classes makes it classify texts: train.data "
+                "must be labelled_text"},
+        Mistake{"LabelledTextNeedsClasses", [](auto& s) { LabelledText(s); },
+                "train.data.labelled_text is for a model that classifies "
+                "texts: train.model must be a bert with classes"},
+        Mistake{"LabelsAreOfTheClasses",
+                [](auto& s) {
+                  Bert(s).set_classes(3);
+                  LabelledText(s).add_labels("good");
+                },
+                "train.data.labelled_text.labels must name the 3 classes of "
+                "train.model.bert, got 1"},
+        Mistake{"LabelledTextNeedsAVocabulary",
+                [](auto& s) { LabelledText(s).clear_vocabulary(); },
+                "train.data.labelled_text.vocabulary"},
         Mistake{"BertContinuesNoText",
                 [](auto& s) {
                   Bert(s);

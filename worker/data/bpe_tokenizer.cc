@@ -154,6 +154,13 @@ absl::StatusOr<std::unique_ptr<BpeTokenizer>> BpeTokenizer::Load(
   return std::make_unique<BpeTokenizer>(std::move(tables));
 }
 
+std::optional<int32_t> BpeTokenizer::Find(std::string_view token) const {
+  const auto found =
+      std::find(tables_.bytes_of_id.begin(), tables_.bytes_of_id.end(), token);
+  if (found == tables_.bytes_of_id.end()) return std::nullopt;
+  return static_cast<int32_t>(found - tables_.bytes_of_id.begin());
+}
+
 std::vector<int32_t> BpeTokenizer::Encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   if (!text.empty()) EncodeSome(text, text.size(), tokens);

@@ -49,6 +49,9 @@ class BpeTokenizer {
   // The id of "<|endoftext|>", if there is such a token.
   std::optional<int32_t> end_of_text() const { return tables_.end_of_text; }
 
+  // The id of a token by what it is written with, such as "<s>".
+  std::optional<int32_t> Find(std::string_view token) const;
+
   [[nodiscard]] std::vector<int32_t> Encode(std::string_view text) const;
   // Appends the tokens of whole words from the start of `text`, until these
   // have `min_bytes` (> 0) or the text ends. Returns the number of bytes that

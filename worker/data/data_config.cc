@@ -41,10 +41,12 @@ absl::Status CheckShape(const SampleShape& shape, bool is_image) {
 
 absl::Status DataConfig::Validate() const {
   const bool is_image = kind == "images";
-  if (!is_image && kind != "text" && kind != "tokens" && kind != "synthetic") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.kind is \"", kind,
-                     "\"; known are text, tokens, images, synthetic"));
+  const bool is_labelled = kind == "labelled_text";
+  if (!is_image && !is_labelled && kind != "text" && kind != "tokens" &&
+      kind != "synthetic") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.kind is \"", kind,
+        "\"; known are text, tokens, images, labelled_text, synthetic"));
   }
   RETURN_IF_ERROR(CheckShape(shape, is_image));
   if (vocabulary < 1 || vocabulary > kMaxVocabulary)
@@ -57,7 +59,12 @@ absl::Status DataConfig::Validate() const {
     return absl::InvalidArgumentError(
         "data.labels_path is empty, but data.kind images needs a file");
   }
-  if (vocabulary_path.empty() != merges_path.empty()) {
+  if (is_labelled && vocabulary_path.empty()) {
+    return absl::InvalidArgumentError(
+        "data.vocabulary_path is empty, but data.kind labelled_text needs a "
+        "file");
+  }
+  if (!is_labelled && vocabulary_path.empty() != merges_path.empty()) {
     return absl::InvalidArgumentError(
         "data.vocabulary_path and data.merges_path must be given together");
   }
@@ -87,6 +94,10 @@ std::string DataConfig::CanonicalText() const {
       kind, shape.tokens, shape.pixels, shape.targets, vocabulary,
       eval_fraction, seed);
   if (kind == "synthetic") absl::StrAppend(&text, " num_samples=", num_samples);
+  if (kind == "labelled_text") {
+    absl::StrAppend(&text, " classes=", classes, " padding=", padding,
+                    " separator=", separator);
+  }
   if (skip_corrupt) absl::StrAppend(&text, " skip_corrupt");
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "worker/data/batch.h"
@@ -12,7 +13,7 @@
 namespace ringmaster {
 
 struct DataConfig {
-  // "text", "tokens", "images" or "synthetic". Fields that belong to one kind
+  // "text", "tokens", "images", "labelled_text" or "synthetic". Fields that belong to one kind
   // alone say so.
   std::string kind = "synthetic";
 
@@ -20,6 +21,10 @@ struct DataConfig {
   // ids (token ids, or classes of images), in [1, 2^24].
   SampleShape shape = {.tokens = 16};
   int64_t vocabulary = 256;
+  // labelled_text: of the model that learns them; see ModelInput.
+  int64_t classes = 0;
+  int64_t padding = 0;
+  int64_t separator = -1;
 
   // text: a file, or a directory whose files are read. tokens: a file, or a
   // directory of *.bin files. images: the file of images.
@@ -41,12 +46,19 @@ struct DataConfig {
   // text: GPT-2's vocab.json and merges.txt; empty: tokens are bytes.
   std::string vocabulary_path = "";
   std::string merges_path = "";
+  // labelled_text: columns, or keys; the names of classes, or none: numbers; and
+  // whether BERT's vocab.txt, which goes without merges, is of lower case.
+  std::string text_column = "text";
+  std::string second_text_column = "";  // empty: there is none
+  std::string label_column = "label";
+  std::vector<std::string> label_names = {};
+  bool lowercase = true;
   // text, images: more data than this (in a file, of images) is an error; at
   // least 1.
   int64_t max_bytes = int64_t{1} << 30;
   // tokens: "llm.c", "raw" (nanoGPT's), or "auto" to tell by the file.
   std::string token_format = "auto";
-  // tokens, images: leave out samples that are not valid, instead of refusing
+  // tokens, images, labelled_text: leave out samples that are not valid, instead of refusing
   // the data.
   bool skip_corrupt = false;
   // synthetic: size of the data set, held-out part included, in [1, 2^40].

@@ -13,10 +13,10 @@
 // [3,samples,window,heads,head_dim], as three operators do; out, dout
 // [samples,window,heads,head_dim]; log_sum_exp [samples,heads,window]. Every
 // output is overwritten (=). Outputs must not overlap inputs. T is float or
-// double. A value that is not finite may also spoil up to 7 rows before its own,
-// whose zero probabilities it is multiplied with.
-// A sample that has a length ends there: what follows is padding, which no query
-// sees. Its own out, log_sum_exp and gradients are 0.
+// double. A value that is not finite may also spoil up to 7 rows before its
+// own, whose zero probabilities it is multiplied with.
+// A sample that has a length ends there: what follows is padding, which no
+// query sees. Its own out, log_sum_exp and gradients are 0.
 // Dropout is of probabilities: elems_per_sample = heads * window * window,
 // which is at most 2^32; element (h, q, k). A rate of 0 costs nothing.
 // Precision: float in either precision of Compute.
@@ -58,8 +58,8 @@ void AttentionForward(const Compute& compute, AttentionShape shape,
                       T* log_sum_exp);
 
 // The same for the rows of `out` from `first` on, of one sample, causal and
-// without dropout: out [window - first, heads, head_dim] =. So a text that grows by a token costs
-// one row.
+// without dropout: out [window - first, heads, head_dim] =. So a text that
+// grows by a token costs one row.
 template <typename T>
 void AttentionOfLast(const Compute& compute, AttentionShape shape,
                      int64_t first, const T* qkv, T* out);

@@ -131,7 +131,9 @@ ModelInput BertInput(const BertSettings& settings) {
                     .targets = settings.targets(),
                     .is_masked = settings.is_masked()},
           .vocabulary = settings.vocabulary,
-          .classes = settings.classes};
+          .classes = settings.classes,
+          .padding = settings.padding,
+          .separator = settings.separator};
 }
 
 BertTensors LayOutBert(const BertSettings& settings) {

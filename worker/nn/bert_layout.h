@@ -1,5 +1,6 @@
-// The parts of a BERT or a RoBERTa: its settings, its parameter tensors by name,
-// in Hugging Face's layout, and the shapes of its operators, on any device.
+// The parts of a BERT or a RoBERTa: its settings, its parameter tensors by
+// name, in Hugging Face's layout, and the shapes of its operators, on any
+// device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_BERT_LAYOUT_H_
@@ -50,7 +51,7 @@ struct BertSettings {
   // padding.
   int64_t first_position() const { return is_roberta ? padding + 1 : 0; }
   int64_t positions() const { return window + first_position(); }
-  // What is predicted of a sample.
+  // The tokens, or the class, that are predicted of a sample.
   int64_t targets() const;
 };
 
@@ -97,7 +98,7 @@ struct BertShapes {
   EmbeddingShape Tokens() const {
     return {rows(), settings.vocabulary, settings.width};
   }
-  // Of the tokens' types, as one of them with each of its elements 0 or 1.
+  // The types of tokens, each a row of zeros with one 1.
   LinearShape Types() const {
     return {rows(), settings.types, settings.width, WeightLayout::kInOut};
   }

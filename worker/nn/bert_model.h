@@ -20,8 +20,8 @@
 // flops_per_sample: as gpt's (gpt_model.h), with all of the attention's
 // products, and the head's for what is predicted.
 // Settings: vocabulary (257), window (256), layers (4), heads (4), width (128),
-// a multiple of heads, hidden (4 * width), roberta (0), type_vocabulary (2, or 1
-// of RoBERTa), padding (0, or 1), separator (none), mask (vocabulary - 1),
+// a multiple of heads, hidden (4 * width), roberta (0), type_vocabulary (2, or
+// 1 of RoBERTa), padding (0, or 1), separator (none), mask (vocabulary - 1),
 // norm_epsilon (1e-12), dropout (0), classes (0), masked_share (0.15),
 // sample_tokens (window).
 #ifndef RINGMASTER_WORKER_NN_BERT_MODEL_H_
@@ -123,7 +123,8 @@ class Bert final : public Backend {
     BertShapes shape;
     double dropout_rate = 0;
     PassOptions options = {};
-    // What is computed on: of masked tokens, with masks, and what they were.
+    // The input and the targets: of masked tokens, with masks, and what they
+    // were.
     const int32_t* ids = nullptr;
     const int32_t* targets = nullptr;
   };
@@ -143,7 +144,7 @@ class Bert final : public Backend {
                               BertDropoutSite::Attention(block),
                               pass.shape.attention_elems());
   }
-  // Of the rows [P,C], in place.
+  // Dropout of the rows [P,C], in place.
   void DropPicked(const Pass& pass, uint64_t site, T* rows) {
     if (pass.dropout_rate == 0) return;
     ApplyDropout<T>(compute(),
@@ -181,8 +182,9 @@ class Bert final : public Backend {
   void BackwardMlp(const Backward& run, size_t block);
   void BackwardAttention(const Backward& run, size_t block);
   void BackwardEmbedding(const Backward& run);
-  // dsum = the gradient of norm.sum, from that of norm.y. `branch` is the linear
-  // operator at the end of the branch that was added, null if there is none.
+  // dsum = the gradient of norm.sum, from that of norm.y. `branch` is the
+  // linear operator at the end of the branch that was added, null if there is
+  // none.
   void BackwardNorm(const Backward& run, BertTensorPair tensors,
                     const NormBuffers& norm, const T* dy, T* dsum,
                     const BertTensorPair* branch);

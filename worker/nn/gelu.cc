@@ -24,8 +24,8 @@ RM_KERNEL T Logistic(T x) {
   return T{1} / (T{1} + FastExp(-two_u));
 }
 
-// The normal distribution, P(X <= x): to 1e-7 (Abramowitz & Stegun, "Handbook of
-// Mathematical Functions", 1964, 7.1.26), with one exponential.
+// The normal distribution, P(X <= x): to 1e-7 (Abramowitz & Stegun, "Handbook
+// of Mathematical Functions", 1964, 7.1.26), with one exponential.
 RM_KERNEL float Normal(float x) {
   const float z = (x < 0 ? -x : x) * 0.70710678f;
   const float t = 1.0f / (1.0f + 0.3275911f * z);

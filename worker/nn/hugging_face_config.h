@@ -1,5 +1,5 @@
-// ReadHuggingFaceConfig understands the config.json of a model in Hugging Face's
-// layout: the inverse of Model::HuggingFaceConfig.
+// ReadHuggingFaceConfig understands the config.json of a model in Hugging
+// Face's layout: the inverse of Model::HuggingFaceConfig.
 //
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_HUGGING_FACE_CONFIG_H_
@@ -12,8 +12,9 @@
 
 namespace ringmaster {
 
-// Of model_type gpt2, llama, bert or roberta. What a model of ours computes otherwise than the
-// config says (scaled positions, biases, another activation) is refused.
+// Of model_type gpt2, llama, bert or roberta. What a model of ours computes
+// otherwise than the config says (scaled positions, biases, another activation)
+// is refused.
 //   INVALID_ARGUMENT  `text` is no such config; the message names the key
 [[nodiscard]] absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(
     const std::string& text);

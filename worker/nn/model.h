@@ -5,8 +5,8 @@
 // each thread has met a shape and made its scratch for it, nothing is
 // allocated. Results depend on parameters, batch and options alone, not on the
 // number of threads; those of NextTokenLogits, to rounding, also on whether a
-// context was known in part. Any batch of 0 to max_batch samples is fine; an empty one
-// has loss 0 and zero gradients.
+// context was known in part. Any batch of 0 to max_batch samples is fine; an
+// empty one has loss 0 and zero gradients.
 // Thread-safety: thread-compatible; one call at a time.
 // Ownership: the spans given to Bind, and what Compute refers to, must outlive
 // the model's use.
@@ -55,10 +55,14 @@ class GradientObserver {
 struct ModelInput {
   SampleShape shape;
   int64_t vocabulary = 0;  // ids of tokens, or classes, are [0, vocabulary)
-  // Of samples that have tokens and a class, which is [0, classes).
+  // Samples that have tokens and a class: it is in [0, classes).
   int64_t classes = 0;
+  // Their ids of padding, and of the token that ends a text; -1:
+  // the model knows none.
+  int64_t padding = 0;
+  int64_t separator = -1;
 
-  // What a target may be.
+  // The number of values that a target may have.
   int64_t outcomes() const { return classes > 0 ? classes : vocabulary; }
 };
 

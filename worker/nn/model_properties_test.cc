@@ -75,7 +75,7 @@ Settings Bert(double vocabulary, double window, double layers, double heads,
           {"width", {width}},           {"hidden", {hidden}}};
 }
 
-// Of one or two texts, which a separator ends, and padding.
+// Samples of one or two texts, which a separator ends, and padding.
 Settings BertOfClasses(Settings settings, double classes, double roberta) {
   settings["classes"] = {classes};
   settings["roberta"] = {roberta};

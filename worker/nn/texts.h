@@ -1,7 +1,8 @@
-// A sample of BERT's as its ids alone tell it: where it ends, which of its texts
-// a token belongs to, and which tokens are masked in this pass.
+// A sample of BERT's as its ids alone tell it: where it ends, which of its
+// texts a token belongs to, and which tokens are masked in this pass.
 //
-// Shapes: ids, inputs [samples,tokens]; others as they say. T is float or double.
+// Shapes: ids, inputs [samples,tokens]; others as they say. T is float or
+// double.
 // Guarantees: the same result, to the bit, for every size of the pool. Nothing
 // is allocated.
 // Thread-safety: as Compute.
@@ -21,8 +22,8 @@ struct TextShape {
   int64_t tokens;
 };
 
-// lengths [samples] =: the tokens up to the last that is not `padding`, at least
-// 1; firsts [samples] =: the rows of first tokens.
+// lengths [samples] =: the tokens up to the last that is not `padding`, at
+// least 1; firsts [samples] =: the rows of first tokens.
 void FindTexts(const Compute& compute, TextShape shape, int32_t padding,
                const int32_t* ids, int32_t* lengths, int32_t* firsts);
 
@@ -34,8 +35,8 @@ void FindTypes(const Compute& compute, TextShape shape, int64_t count,
                int32_t separator, const int32_t* ids, T* types);
 
 // Masking as Devlin et al., "BERT", 2019, have it: of each sample's tokens,
-// `count` are to be predicted, of which eight in ten are replaced by `mask`, and
-// one in ten by a token that chance picks.
+// `count` are to be predicted, of which eight in ten are replaced by `mask`,
+// and one in ten by a token that chance picks.
 struct MaskingShape {
   TextShape texts;
   int64_t count;  // of a sample
@@ -64,8 +65,8 @@ RM_KERNEL constexpr int32_t MaskedId(const MaskingShape& shape,
 
 // inputs = ids, with masked ones; places [samples,count] = their rows, targets
 // [samples,count] = what they were. `draw` decides as dropout does: by its key
-// and a sample's id, so that a sample is masked alike on every rank. Its rate is
-// not 0.
+// and a sample's id, so that a sample is masked alike on every rank. Its rate
+// is not 0.
 void MaskTokens(const Compute& compute, const MaskingShape& shape,
                 const Dropout& draw, const int32_t* ids, int32_t* inputs,
                 int32_t* places, int32_t* targets);

@@ -1,5 +1,5 @@
-// Some rows of a matrix on a GPU: what worker/nn/gather.h computes, with the same
-// shapes, in device memory. T is float, __nv_bfloat16 or __half.
+// Some rows of a matrix on a GPU: what worker/nn/gather.h computes, with the
+// same shapes, in device memory. T is float, __nv_bfloat16 or __half.
 //
 // Thread-safety: as CudaStream; errors are the stream's.
 #ifndef RINGMASTER_WORKER_NN_CUDA_GATHER_H_

@@ -1,4 +1,4 @@
-// What worker/nn/texts.h reads off a sample's ids, on a GPU: the same results, in
+// The operators of worker/nn/texts.h on a GPU: the same results, in
 // device memory, as is what they are made from. T is float, __nv_bfloat16 or
 // __half.
 //

@@ -1,4 +1,5 @@
-// The operators of BERT that only read ids or move rows: as on a CPU, to the bit.
+// The operators of BERT that only read ids or move rows: as on a CPU, to the
+// bit.
 #include "worker/nn/cuda/texts.h"
 
 #include <cstdint>

@@ -15,11 +15,12 @@ struct FieldName {
   std::string_view config;  // DataConfig's
   std::string_view job;     // in proto/ringmaster/v1/job.proto
 };
-constexpr std::array<FieldName, 10> kFieldNames = {{
+constexpr std::array<FieldName, 11> kFieldNames = {{
     {"images", "path", "images"},
     {"images", "labels_path", "labels"},
     {"images", "evaluation_path", "evaluation_images"},
     {"images", "evaluation_labels_path", "evaluation_labels"},
+    {"labelled_text", "labels", "labels"},
     {"", "path", "path"},
     {"", "evaluation_path", "evaluation_path"},
     {"", "eval_fraction", "eval_fraction"},

@@ -27,6 +27,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(
   DataConfig data = config.data;
   data.shape = input.shape;
   data.vocabulary = input.vocabulary;
+  data.classes = input.classes;
+  data.padding = input.padding;
+  data.separator = input.separator;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
       CreateDataset(data, cancel);
   if (dataset.ok() || absl::IsAborted(dataset.status())) return dataset;

@@ -66,6 +66,22 @@ PathFields() {
        [](S s, P& p) {
          p.mutable_data()->mutable_images()->set_evaluation_labels(s);
        }},
+      {"train.data.labelled_text.path",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_labelled_text()->set_path(s);
+       }},
+      {"train.data.labelled_text.evaluation_path",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_labelled_text()->set_evaluation_path(s);
+       }},
+      {"train.data.labelled_text.vocabulary",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_labelled_text()->set_vocabulary(s);
+       }},
+      {"train.data.labelled_text.merges",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_labelled_text()->set_merges(s);
+       }},
       {"train.initial_parameters",
        [](S s, P& p) { p.set_initial_parameters(s); }},
       {"train.checkpoint.directory",

@@ -74,6 +74,22 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
       "llama, bert, cnn and custom");
 }
 
+void ParseLabelledText(const v1::LabelledTextSource& spec, DataConfig& config) {
+  config.kind = "labelled_text";
+  config.path = spec.path();
+  config.evaluation_path = spec.evaluation_path();
+  config.eval_fraction = spec.eval_fraction();
+  config.text_column = spec.text();
+  config.second_text_column = spec.second_text();
+  config.label_column = spec.label();
+  config.label_names.assign(spec.labels().begin(), spec.labels().end());
+  config.vocabulary_path = spec.vocabulary();
+  config.merges_path = spec.merges();
+  config.lowercase = spec.lowercase();
+  config.max_bytes = spec.max_bytes();
+  config.skip_corrupt = spec.corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
+}
+
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
   switch (spec.source_case()) {
     case v1::DataSpec::kText:
@@ -107,12 +123,15 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
       config.skip_corrupt =
           spec.images().corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
       return absl::OkStatus();
+    case v1::DataSpec::kLabelledText:
+      ParseLabelledText(spec.labelled_text(), config);
+      return absl::OkStatus();
     case v1::DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
       "train.data names no source that this worker has; it has text, tokens, "
-      "images and synthetic");
+      "images, labelled_text and synthetic");
 }
 
 EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
