@@ -254,6 +254,8 @@ std::vector<CheckpointCompanion> FindCompanions(
     const fs::path found = fs::absolute(path, error);
     return error ? fs::path(path) : found;
   };
+  if (!vocabulary.empty() && merges.empty())
+    return {{"vocab.txt", absolute(vocabulary).string()}};
   if (!vocabulary.empty()) {
     return {{"vocab.json", absolute(vocabulary).string()},
             {"merges.txt", absolute(merges).string()}};
@@ -268,8 +270,9 @@ std::vector<CheckpointCompanion> FindCompanions(
   if (!is_there(beside) || !S_ISDIR(seen.st_mode))
     beside = beside.parent_path();
   for (const char* const name :
-       {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
-        "special_tokens_map.json", "added_tokens.json"}) {
+       {"vocab.json", "merges.txt", "vocab.txt", "tokenizer.json",
+        "tokenizer_config.json", "special_tokens_map.json",
+        "added_tokens.json"}) {
     if (is_there(beside / name))
       found.push_back({name, (beside / name).string()});
   }

@@ -380,6 +380,12 @@ TEST_F(ExportTest, TheTokenizerLiesBesideTheInitialParameters) {
   EXPECT_THAT(FindCompanions("", "", ""), IsEmpty());
 }
 
+TEST_F(ExportTest, BertsTokenizerIsOneFile) {
+  const std::vector<CheckpointCompanion> expected = {
+      {"vocab.txt", directory_ + "/words"}};
+  EXPECT_EQ(FindCompanions(directory_ + "/words", "", ""), expected);
+}
+
 TEST_F(ExportTest, LeavesNothingAfterAnError) {
   const std::string path = WriteModel();
   const std::string file = directory_ + "/file";
