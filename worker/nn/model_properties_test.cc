@@ -33,12 +33,6 @@ struct ModelCase {
   double step = 1e-5;
 
   bool has_dropout() const { return small.settings.contains("dropout"); }
-  // Training does what evaluation does not: it drops activations, or masks other
-  // tokens.
-  bool is_random() const {
-    return has_dropout() ||
-           (small.kind == "bert" && !small.settings.contains("classes"));
-  }
 };
 
 using Settings = ModelConfig::Settings;
