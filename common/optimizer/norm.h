@@ -4,6 +4,9 @@
 #ifndef RINGMASTER_COMMON_OPTIMIZER_NORM_H_
 #define RINGMASTER_COMMON_OPTIMIZER_NORM_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/types/span.h"
 #include "common/sync/thread_pool.h"
 
@@ -20,6 +23,23 @@ double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems);
 // The same, on the calling thread.
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems);
+
+// The same for gradients of which the first `statistics` are those of running
+// statistics: they count as zeros, but the sum is not finite if one of them is
+// not.
+template <typename T>
+double SumOfGradientSquares(absl::Span<const T> gradients, int64_t statistics) {
+  const auto count = static_cast<size_t>(statistics);
+  const double sum = SumOfSquares(gradients.subspan(count));
+  return count == 0 ? sum : sum + 0 * SumOfSquares(gradients.first(count));
+}
+template <typename T>
+double SumOfGradientSquares(ThreadPool& pool, absl::Span<const T> gradients,
+                            int64_t statistics) {
+  const auto count = static_cast<size_t>(statistics);
+  const double sum = SumOfSquares(pool, gradients.subspan(count));
+  return count == 0 ? sum : sum + 0 * SumOfSquares(gradients.first(count));
+}
 
 // Returns the factor for gradients, given the square of their global norm: 1 if
 // the norm is at most `clip_norm` or if clip_norm is 0 (no clipping), otherwise

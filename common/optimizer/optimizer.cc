@@ -42,9 +42,26 @@ bool DecaysWeights(const OptimizerConfig& config, int dims) {
   return dims >= 2 || !config.decay_matrices_only;
 }
 
+const OptimizerConfig& TrackingConfig() {
+  static const OptimizerConfig& config =
+      *new OptimizerConfig{.kind = "sgd", .weight_decay = 0};
+  return config;
+}
+
+Update TrackingUpdate(const Update& update) {
+  return {.step = update.step,
+          .learning_rate = update.tracking_rate,
+          .gradient_scale = update.statistic_scale,
+          .decays = false};
+}
+
 template <typename T>
 void ApplyOptimizer(const OptimizerConfig& config, const Update& update,
                     const OptimizerSlice<T>& slice) {
+  if (update.tracking_rate != 0) {
+    ApplySgd<T>(TrackingConfig(), TrackingUpdate(update), slice);
+    return;
+  }
   if (config.kind == "sgd") {
     ApplySgd<T>(config, update, slice);
   } else {

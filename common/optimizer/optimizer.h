@@ -31,6 +31,11 @@ int MomentsOf(const OptimizerConfig& config);
 // answer differs between tensors, a caller splits its ranges at their borders.
 bool DecaysWeights(const OptimizerConfig& config, int dims);
 
+// The update of running statistics (Update::tracking_rate) as one of parameters:
+// by plain gradient descent, which TrackingConfig describes.
+const OptimizerConfig& TrackingConfig();
+Update TrackingUpdate(const Update& update);
+
 // Applies `update` to `slice`. Requires a valid config.
 template <typename T>
 void ApplyOptimizer(ThreadPool& pool, const OptimizerConfig& config,

@@ -94,6 +94,23 @@ TEST(ApplyOptimizerTest, AnUpdateIntoOtherMemoryHasTheBitsOfOneInPlace) {
   }
 }
 
+TEST(ApplyOptimizerTest, ARunningStatisticGoesItsPartOfTheWay) {
+  const OptimizerConfig kConfigs[] = {
+      {}, {.kind = "sgd", .momentum = 0.9, .weight_decay = 0.5}};
+  Update update = kUpdate;
+  update.tracking_rate = 0.25;
+  update.statistic_scale = 2;
+  for (const OptimizerConfig& config : kConfigs) {
+    State state;
+    const State before;
+    ApplyOptimizer<float>(config, update, state.Slice(config));
+    for (size_t i = 0; i < 100; ++i)
+      EXPECT_EQ(state.p[i], before.p[i] - 0.25f * (2 * before.g[i]));
+    EXPECT_EQ(state.m, before.m);
+    EXPECT_EQ(state.v, before.v);
+  }
+}
+
 TEST(MomentsOfTest, CountsWhatTheOptimizerKeeps) {
   EXPECT_EQ(MomentsOf({}), 2);
   EXPECT_EQ(MomentsOf({.kind = "sgd"}), 0);

@@ -16,6 +16,12 @@ struct Update {
   double gradient_scale = 1;
   // True if the config's weight_decay applies to this slice; see DecaysWeights.
   bool decays = true;
+  // If it is not 0, the slice is of running statistics, which no optimizer
+  // trains: p -= tracking_rate * statistic_scale * gradient, and moments stay as
+  // they are. See TensorSpec.
+  double tracking_rate = 0;
+  // gradient_scale without the clipping.
+  double statistic_scale = 1;
 };
 
 // The memory that an update reads, if it differs from the memory that it

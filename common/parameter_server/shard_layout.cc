@@ -154,7 +154,9 @@ std::vector<std::byte> Encode(const ShardDescription& description) {
   for (const UpdateStretch& stretch : description.stretches) {
     writer.Put(static_cast<uint64_t>(stretch.range.begin));
     writer.Put(static_cast<uint64_t>(stretch.range.count));
-    writer.Put(uint64_t{stretch.decays});
+    writer.Put(stretch.is_trained()
+                   ? uint64_t{stretch.decays}
+                   : std::bit_cast<uint64_t>(stretch.tracking_rate));
     writer.Put(std::bit_cast<uint64_t>(stretch.rate));
   }
   writer.Put(ChecksumOf(std::span(bytes).first(bytes.size() - kChecksumBytes)));
@@ -194,9 +196,14 @@ absl::StatusOr<ShardDescription> ParseShardDescription(
     UpdateStretch stretch;
     stretch.range.begin = static_cast<int64_t>(reader.Take<uint64_t>());
     stretch.range.count = static_cast<int64_t>(reader.Take<uint64_t>());
+    // 0 or 1: whether it decays; above them, the bits of a tracking rate.
     const auto decays = reader.Take<uint64_t>();
-    if (decays > 1) return refuse("a stretch that decays ", decays);
     stretch.decays = decays == 1;
+    if (decays > 1) {
+      stretch.tracking_rate = std::bit_cast<double>(decays);
+      if (!(stretch.tracking_rate > 0 && stretch.tracking_rate <= 1))
+        return refuse("a stretch that decays ", decays);
+    }
     stretch.rate = std::bit_cast<double>(reader.Take<uint64_t>());
     description.stretches.push_back(stretch);
   }

@@ -53,6 +53,9 @@ struct UpdateStretch {
   ElemRange range;
   bool decays = true;  // as Update::decays
   double rate = 1;     // multiplies the learning rate; in (0, 1]
+  double tracking_rate = 0;  // see TensorSpec; such a stretch does not decay
+
+  [[nodiscard]] bool is_trained() const { return tracking_rate == 0; }
   friend bool operator==(const UpdateStretch&, const UpdateStretch&) = default;
 };
 

@@ -82,6 +82,18 @@ TEST(ShardDescriptionTest, ComesBackAsItWas) {
   EXPECT_EQ(Described().num_elems(), 1984);
 }
 
+TEST(ShardDescriptionTest, TellsTheRateOfRunningStatistics) {
+  ShardDescription description = Described();
+  description.stretches = {
+      {{0, 64}, false, 0.1}, {{64, 536}, true}, {{600, 1384}, false}};
+  EXPECT_EQ(*ParseShardDescription(Encode(description)), description);
+  description.stretches[0].tracking_rate = 2;
+  EXPECT_THAT(
+      std::string(
+          ParseShardDescription(Encode(description)).status().message()),
+      HasSubstr("a stretch that decays 4611686018427387904"));
+}
+
 TEST(ShardDescriptionTest, DamageIsRefused) {
   const std::vector<std::byte> whole = Encode(Described());
   for (size_t i = 0; i < whole.size(); ++i) {

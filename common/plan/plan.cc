@@ -51,6 +51,17 @@ absl::Status ValidateTensors(std::string_view model,
       return absl::InvalidArgumentError(
           absl::StrCat("plan: two tensors are called ", spec.name));
     }
+    if (spec.tracking_rate != 0 && &spec != tensors.data() &&
+        (&spec)[-1].tracking_rate == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("plan: tensor ", spec.name,
+                       " is a running statistic, but comes after a parameter"));
+    }
+    if (!(spec.tracking_rate >= 0 && spec.tracking_rate <= 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("plan: tensor ", spec.name, " is tracked at the rate ",
+                       spec.tracking_rate, ", but it must be in [0, 1]"));
+    }
     if (spec.shape.num_elems() < 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "plan: tensor ", spec.name, " is empty: ", spec.shape.ToString()));
@@ -98,7 +109,11 @@ void Plan::PlaceTensors(absl::Span<const TensorSpec> tensors) {
     const int64_t count = spec.shape.num_elems();
     tensors_.push_back({spec, {total_elems_, count}});
     total_elems_ += AlignUp(count);
-    parameter_count_ += count;
+    if (spec.tracking_rate == 0) {
+      parameter_count_ += count;
+    } else {
+      statistic_elems_ = total_elems_;
+    }
   }
 }
 
@@ -148,6 +163,10 @@ std::string Plan::ToString() const {
                           tensor.spec.name, tensor.spec.shape.ToString(),
                           tensor.range.begin,
                           InitializerText(tensor.spec.init));
+    if (tensor.spec.tracking_rate != 0) {
+      absl::StrAppendFormat(&text, "tracked %d rate=%.17g\n", i,
+                            tensor.spec.tracking_rate);
+    }
   }
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const Bucket& bucket = buckets_[i];

@@ -61,6 +61,10 @@ struct TensorSpec {
   std::string name;  // unique in the model, no spaces: "hidden.1.weight"
   Shape shape;
   Initializer init;
+  // Of a running statistic, which is not trained: each step takes it this part
+  // of the way to the step's own value. Its gradient, as reduced, is the
+  // distance from there. 0: a parameter.
+  double tracking_rate = 0;
 };
 
 struct PlannedTensor {
@@ -92,7 +96,8 @@ class Plan {
   // `tensors` are in reverse execution order: the order in which backward
   // finishes their gradients.
   //   INVALID_ARGUMENT  no tensor, an empty tensor, a bad or repeated name, a
-  //                     bucket size below 1
+  //                     tracking rate outside [0, 1], a running statistic after
+  //                     a parameter, a bucket size below 1
   [[nodiscard]] static absl::StatusOr<Plan> Create(
       std::string_view model, absl::Span<const TensorSpec> tensors,
       const PlanOptions& options);
@@ -106,8 +111,11 @@ class Plan {
 
   // Size of every arena in elements, padding included.
   int64_t total_elems() const { return total_elems_; }
-  // Number of parameters, padding not included.
+  // Number of parameters, without padding and running statistics.
   int64_t parameter_count() const { return parameter_count_; }
+  // The first elements of every arena, which are running statistics and their
+  // padding.
+  int64_t statistic_elems() const { return statistic_elems_; }
   DType parameter_dtype() const { return parameter_dtype_; }
   DType gradient_dtype() const { return gradient_dtype_; }
 
@@ -129,6 +137,7 @@ class Plan {
   DType gradient_dtype_ = DType::kFloat32;
   int64_t total_elems_ = 0;
   int64_t parameter_count_ = 0;
+  int64_t statistic_elems_ = 0;
   std::vector<PlannedTensor> tensors_;
   std::vector<Bucket> buckets_;
   std::vector<int> first_bucket_;  // per tensor: its first completed bucket;

@@ -173,6 +173,18 @@ TEST(PlanTest, TextTellsEachTensorAndBucket) {
             "settings seed=1\n");
 }
 
+TEST(PlanTest, RunningStatisticsComeFirstAndAreNoParameters) {
+  const std::vector<TensorSpec> specs = {
+      {"mean", {3}, {}, 0.1},
+      {"var", {3}, Initializer::Constant(1), 0.1},
+      {"weight", {2, 40}, {}}};
+  const Plan plan = *Plan::Create("m", specs, {});
+  EXPECT_EQ(plan.statistic_elems(), 128);
+  EXPECT_EQ(plan.parameter_count(), 80);
+  EXPECT_NE(plan.ToString().find("tracked 1 rate=0.1"), std::string::npos);
+  EXPECT_EQ(Plan::Create("m", SpecsOfSizes({5}), {})->statistic_elems(), 0);
+}
+
 struct BadInput {
   const char* what;
   std::string model;
@@ -197,6 +209,16 @@ TEST(PlanTest, RefusesBadInputAndSaysWhy) {
        {{"a", {3, 0}, {}}},
        64,
        "tensor a is empty: [3,0]"},
+      {"tracking rate",
+       "m",
+       {{"a", {1}, {}, 2}},
+       64,
+       "tensor a is tracked at the rate 2, but it must be in [0, 1]"},
+      {"statistic after a parameter",
+       "m",
+       {{"a", {1}, {}}, {"b", {1}, {}, 0.1}},
+       64,
+       "tensor b is a running statistic, but comes after a parameter"},
       {"bucket size", "m", SpecsOfSizes({1}), 0, "bucket_bytes is 0"},
   };
   for (const BadInput& bad : kBad) {

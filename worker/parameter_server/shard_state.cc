@@ -38,6 +38,9 @@ ShardState::ShardState(const ShardDescription& description,
     begin += elems;
     largest_elems_ = std::max(largest_elems_, elems);
   }
+  for (const UpdateStretch& stretch : description.stretches) {
+    if (!stretch.is_trained()) statistic_elems_ = stretch.range.end();
+  }
   squares_.resize(
       static_cast<size_t>((largest_elems_ + kBlockElems - 1) / kBlockElems));
 }
@@ -181,8 +184,12 @@ double ShardState::ForEachBlock(ThreadPool& pool, const BucketState& bucket,
   pool.ParallelFor(
       bucket.range.count, kBlockElems, [&](int64_t begin, int64_t end) {
         squares_[static_cast<size_t>(begin / kBlockElems)] =
-            SumOfSquares(absl::Span<const float>(
-                bucket.gradient + begin, static_cast<size_t>(end - begin)));
+            SumOfGradientSquares(
+                absl::Span<const float>(bucket.gradient + begin,
+                                        static_cast<size_t>(end - begin)),
+                std::clamp<int64_t>(
+                    statistic_elems_ - (bucket.range.begin + begin), 0,
+                    end - begin));
         use({begin, end - begin});
       });
   double sum = 0;
@@ -283,6 +290,7 @@ void ShardState::UpdateBlock(const BucketState& bucket, ElemRange block,
     Update own = update;
     own.decays = stretch->decays;
     own.learning_rate *= stretch->rate;
+    own.tracking_rate = stretch->tracking_rate;
     ApplyOptimizer<float>(options_.optimizer, own, slice);
     begin = end;
   }

@@ -158,7 +158,8 @@ class ShardState {
   std::vector<BucketState> buckets_;
   std::vector<Slot> slots_;
   Allocator& others_;
-  int64_t largest_elems_ = 0;  // of a bucket
+  int64_t largest_elems_ = 0;    // of a bucket
+  int64_t statistic_elems_ = 0;  // at the beginning; see Plan
   std::vector<Allocation> gradients_;
   std::vector<float*> free_gradients_;  // the last one used is taken next
   std::vector<double> squares_;         // of blocks

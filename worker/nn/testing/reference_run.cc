@@ -83,7 +83,9 @@ absl::StatusOr<std::vector<ReferenceResult<T>>> RunReference(
           LearningRateAt(job.optimizer.schedule, job.optimizer.learning_rate,
                          step, steps.back());
       update.gradient_scale =
-          ClipFactor(SumOfSquares<T>(gradients), job.optimizer.clip_norm);
+          ClipFactor(SumOfGradientSquares<T>(absl::MakeConstSpan(gradients),
+                                             plan.statistic_elems()),
+                     job.optimizer.clip_norm);
       for (const PlannedTensor& tensor : plan.tensors()) {
         const auto part = [&tensor](std::vector<T>& arena) {
           return absl::MakeSpan(arena).subspan(
@@ -91,6 +93,7 @@ absl::StatusOr<std::vector<ReferenceResult<T>>> RunReference(
               static_cast<size_t>(tensor.range.count));
         };
         update.decays = DecaysWeights(job.optimizer, tensor.spec.shape.rank());
+        update.tracking_rate = tensor.spec.tracking_rate;
         ApplyOptimizer<T>(pool, job.optimizer, update,
                           {part(parameters), part(gradients),
                            part(first_moment), part(second_moment)});

@@ -11,6 +11,9 @@
 namespace ringmaster {
 namespace {
 
+// Of the gradients' squares: those of parameters, and of running statistics.
+constexpr int64_t kSums = 2;
+
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
 int64_t BytesOf(size_t elems) {
@@ -57,9 +60,9 @@ absl::Status CudaArenas::Allocate(int64_t num_elems, int moments) {
   ASSIGN_OR_RETURN(
       norm_scratch_,
       memory.Allocate(static_cast<int64_t>(sizeof(double)) *
-                      (1 + cuda::SumOfSquaresScratchElems(num_elems))));
+                      (kSums + cuda::SumOfSquaresScratchElems(num_elems))));
   ASSIGN_OR_RETURN(host_norm_,
-                   device_.pinned_allocator().Allocate(sizeof(double)));
+                   device_.pinned_allocator().Allocate(kSums * sizeof(double)));
   ASSIGN_OR_RETURN(update_begins_, CudaEvent::Create(CudaEvent::Timing::kOn));
   ASSIGN_OR_RETURN(update_ends_, CudaEvent::Create(CudaEvent::Timing::kOn));
   return absl::OkStatus();
@@ -99,15 +102,18 @@ absl::Status CudaArenas::CopyToHost(const ArenaSpans<float>& host) {
   return stream_.Synchronize();
 }
 
-absl::StatusOr<double> CudaArenas::GradientNormSquared() {
-  auto* const sum = static_cast<double*>(norm_scratch_.data());
-  auto* const host_sum = static_cast<double*>(host_norm_.data());
+absl::StatusOr<double> CudaArenas::GradientNormSquared(int64_t statistics) {
+  auto* const sums = static_cast<double*>(norm_scratch_.data());
+  auto* const host_sums = static_cast<double*>(host_norm_.data());
   const absl::Span<const float> gradients = gradients_->Elems<float>();
-  cuda::SumOfSquares(stream_, static_cast<int64_t>(gradients.size()),
-                     gradients.data(), /*scratch=*/sum + 1, sum);
-  stream_.CopyToHost(host_sum, sum, sizeof(double));
+  const auto all = static_cast<int64_t>(gradients.size());
+  cuda::SumOfSquares(stream_, all - statistics, gradients.data() + statistics,
+                     /*scratch=*/sums + kSums, &sums[0]);
+  cuda::SumOfSquares(stream_, statistics, gradients.data(),
+                     /*scratch=*/sums + kSums, &sums[1]);
+  stream_.CopyToHost(host_sums, sums, kSums * sizeof(double));
   RETURN_IF_ERROR(stream_.Synchronize());
-  return *host_sum;
+  return statistics == 0 ? host_sums[0] : host_sums[0] + 0 * host_sums[1];
 }
 
 absl::Status CudaArenas::Apply(const OptimizerConfig& config,
@@ -122,6 +128,7 @@ absl::Status CudaArenas::Apply(const OptimizerConfig& config,
     Update own = update;
     own.decays = stretch.decays;
     own.learning_rate *= stretch.rate;
+    own.tracking_rate = stretch.tracking_rate;
     cuda::ApplyOptimizer(stream_, config, own,
                          {slice(parameters_), slice(gradients_),
                           slice(first_moment_), slice(second_moment_)});

@@ -44,7 +44,7 @@ class CudaArenas final : public AcceleratorArenas {
   void ClearGradients() override;
   absl::Status CopyFromHost(const ArenaSpans<const float>& host) override;
   absl::Status CopyToHost(const ArenaSpans<float>& host) override;
-  absl::StatusOr<double> GradientNormSquared() override;
+  absl::StatusOr<double> GradientNormSquared(int64_t statistics) override;
   absl::Status Apply(const OptimizerConfig& config, const Update& update,
                      std::span<const UpdateStretch> stretches) override;
   absl::StatusOr<absl::Duration> TakeUpdateTime() override;

@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "common/optimizer/adamw_coefficients.h"
+#include "common/optimizer/optimizer.h"
 #include "common/status/check.h"
 #include "worker/nn/cuda/kernel_parts.cuh"
 #include "worker/train/cuda/optimizer.h"
@@ -160,6 +161,10 @@ Sgd SgdOf(const OptimizerConfig& config, const Update& update) {
 
 void ApplyOptimizer(CudaStream& stream, const OptimizerConfig& config,
                     const Update& update, const OptimizerSlice<float>& slice) {
+  if (update.tracking_rate != 0) {
+    ApplyOptimizer(stream, TrackingConfig(), TrackingUpdate(update), slice);
+    return;
+  }
   if (config.kind == "adamw") {
     const AdamW rule = {AdamWCoefficientsOf<float>(config, update)};
     Launch<true, true>(stream, "adamw", rule, ArraysOf(slice, 2));

@@ -55,7 +55,10 @@ Update UpdateAt(int step) {
   return {.step = step,
           .learning_rate = 1e-2 / step,
           .gradient_scale = 0.37,
-          .decays = step % 2 == 1};
+          .decays = step % 2 == 1,
+          // Once as running statistics.
+          .tracking_rate = step == 3 ? 0.1 : 0,
+          .statistic_scale = 0.5};
 }
 
 class OptimizerTest : public DeviceTest,

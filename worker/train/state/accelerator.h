@@ -98,11 +98,13 @@ class AcceleratorArenas {
       const ArenaSpans<float>& host) = 0;
 
   // Returns the square of the norm of the gradients that all passes and
-  // collectives so far wrote; see SumOfSquares. Ranks with equal gradients get
-  // equal bits on equal accelerators.
-  [[nodiscard]] virtual absl::StatusOr<double> GradientNormSquared() = 0;
+  // collectives so far wrote; see SumOfGradientSquares. Ranks with equal
+  // gradients get equal bits on equal accelerators.
+  [[nodiscard]] virtual absl::StatusOr<double> GradientNormSquared(
+      int64_t statistics) = 0;
   // Queues the update of all parameters; `stretches` tile the arenas, and
-  // update.decays is taken from them, and their rate multiplies the learning rate.
+  // update.decays and update.tracking_rate are taken from them, and their rate
+  // multiplies the learning rate.
   [[nodiscard]] virtual absl::Status Apply(
       const OptimizerConfig& config, const Update& update,
       std::span<const UpdateStretch> stretches) = 0;

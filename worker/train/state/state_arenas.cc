@@ -111,7 +111,9 @@ void StateArenas::MakeUpdateStretches() {
   const absl::Span<const PlannedTensor> tensors = options_.plan.tensors();
   const std::vector<int> depths = LayerDepths(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
+    const double tracking_rate = tensors[i].spec.tracking_rate;
     const bool decays =
+        tracking_rate == 0 &&
         DecaysWeights(options_.config.optimizer, tensors[i].spec.shape.rank());
     // Not std::pow, whose bits may differ from one C library to the next.
     double rate = 1;
@@ -122,10 +124,12 @@ void StateArenas::MakeUpdateStretches() {
                                                 : tensors[i + 1].range.begin;
     if (!update_stretches_.empty() &&
         update_stretches_.back().decays == decays &&
-        update_stretches_.back().rate == rate) {
+        update_stretches_.back().rate == rate &&
+        update_stretches_.back().tracking_rate == tracking_rate) {
       update_stretches_.back().range.count += end - begin;
     } else {
-      update_stretches_.push_back({{begin, end - begin}, decays, rate});
+      update_stretches_.push_back(
+          {{begin, end - begin}, decays, rate, tracking_rate});
     }
   }
 }
@@ -135,7 +139,8 @@ void StateArenas::MakeUpdatePieces(const ElemRanges& ranges) {
   for (const UpdateStretch& stretch : update_stretches_) {
     for (const ElemRange& range : Intersection({stretch.range}, ranges)) {
       ForEachPiece(range, [&](ElemRange piece) {
-        update_pieces_.push_back({piece, stretch.decays, stretch.rate});
+        update_pieces_.push_back(
+            {piece, stretch.decays, stretch.rate, stretch.tracking_rate});
       });
     }
   }
@@ -269,8 +274,10 @@ absl::Status StateArenas::Bind(Model<float>& model) const {
 
 absl::StatusOr<std::vector<double>> StateArenas::GradientNormsSquared(
     absl::Span<const MomentPart> parts) {
+  const int64_t statistics = options_.plan.statistic_elems();
   if (device_ != nullptr) {
-    ASSIGN_OR_RETURN(const double norm_squared, device_->GradientNormSquared());
+    ASSIGN_OR_RETURN(const double norm_squared,
+                     device_->GradientNormSquared(statistics));
     return std::vector<double>{norm_squared};
   }
   std::vector<ElemRange> pieces;
@@ -284,8 +291,10 @@ absl::StatusOr<std::vector<double>> StateArenas::GradientNormsSquared(
   options_.pool.ParallelFor(
       static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          sums[static_cast<size_t>(i)] = SumOfSquares(absl::Span<const float>(
-              gradients_->Slice<float>(pieces[static_cast<size_t>(i)])));
+          const ElemRange piece = pieces[static_cast<size_t>(i)];
+          sums[static_cast<size_t>(i)] = SumOfGradientSquares(
+              absl::Span<const float>(gradients_->Slice<float>(piece)),
+              std::clamp<int64_t>(statistics - piece.begin, 0, piece.count));
         }
       });
   std::vector<double> norms;
@@ -314,6 +323,7 @@ absl::Status StateArenas::Apply(const Update& update) {
     Update of_piece = update;
     of_piece.decays = piece.decays;
     of_piece.learning_rate *= piece.rate;
+    of_piece.tracking_rate = piece.tracking_rate;
     ApplyOptimizer<float>(optimizer, of_piece,
                           {slice(parameters_), slice(gradients_),
                            slice(first_moment_), slice(second_moment_)});

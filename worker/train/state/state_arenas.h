@@ -116,8 +116,8 @@ class StateArenas {
   [[nodiscard]] absl::StatusOr<std::vector<double>> GradientNormsSquared(
       absl::Span<const MomentPart> parts);
   // Updates all parameters, or, where the moments are sharded, those that have
-  // them; update.decays is settled here, and what the layers make of the
-  // learning rate.
+  // them; update.decays and update.tracking_rate are settled here, and what the
+  // layers make of the learning rate.
   [[nodiscard]] absl::Status Apply(const Update& update);
 
   // Only where the moments are sharded: this rank has those of `ranges`, which

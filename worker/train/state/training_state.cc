@@ -369,7 +369,8 @@ absl::Status TrainingState::UpdateParameters() {
        .learning_rate = learning_rate(),
        .gradient_scale =
            ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm) /
-           loss_scale_.value()});
+           loss_scale_.value(),
+       .statistic_scale = 1 / loss_scale_.value()});
 }
 
 uint64_t TrainingState::ParametersHash() const {
