@@ -14,18 +14,20 @@ constexpr int kByteTokens = 256;
 void CheckData(const v1::TrainProgram& train, SpecErrors& errors) {
   const v1::ModelSpec& model = train.model();
   const v1::DataSpec& data = train.data();
-  if (model.has_cnn() && !data.has_images()) {
-    errors.Add(
-        "train.model.cnn classifies images: train.data must be images "
-        "(train.data.images)");
+  const char* const image_model = ImageModelOf(model);
+  if (image_model != nullptr && !data.has_images()) {
+    errors.Add(absl::StrCat("train.model.", image_model,
+                            " classifies images: train.data must be images "
+                            "(train.data.images)"));
   }
   const std::optional<TokenModel> tokens = TokenModelOf(model);
   if ((model.has_mlp() || tokens) && data.has_images()) {
-    errors.Add(absl::StrCat(
-        "train.data.images is for a model that classifies images (cnn), but "
-        "train.model.",
-        tokens ? tokens->kind : "mlp",
-        " takes tokens (text, tokens or synthetic)"));
+    errors.Add(
+        absl::StrCat("train.data.images is for a model that classifies images "
+                     "(cnn, resnet), but "
+                     "train.model.",
+                     tokens ? tokens->kind : "mlp",
+                     " takes tokens (text, tokens or synthetic)"));
   }
   const bool has_classes = model.has_bert() && model.bert().classes() > 0;
   if (data.has_labelled_text() && !has_classes && !model.has_custom()) {

@@ -268,6 +268,7 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
           "ringmaster.v1.TrainProgram.precision",
           "ringmaster.v1.GptSpec.preset", "ringmaster.v1.LlamaSpec.preset",
           "ringmaster.v1.BertSpec.preset",
+          "ringmaster.v1.ResnetSpec.preset",
           // Ranks that disagree refuse each other's frames.
           "ringmaster.v1.CollectiveSpec.algorithm",
           "ringmaster.v1.CollectiveSpec.transport",

@@ -92,15 +92,13 @@ void CheckSample(const v1::TrainProgram& train, SpecErrors& errors) {
         "train.data.tokens does not tell (ringctl sample can write from a "
         "checkpoint)");
   }
-  if (train.model().has_cnn()) {
-    errors.Add(
+  const char* const kind =
+      train.model().has_bert() ? "bert" : ImageModelOf(train.model());
+  if (kind != nullptr) {
+    errors.Add(absl::StrCat(
         "train.sample needs a model that continues text: mlp, gpt, llama or "
-        "custom, not cnn");
-  }
-  if (train.model().has_bert()) {
-    errors.Add(
-        "train.sample needs a model that continues text: mlp, gpt, llama or "
-        "custom, not bert");
+        "custom, not ",
+        kind));
   }
 }
 
@@ -204,7 +202,7 @@ void CheckEvaluations(const v1::TrainProgram& train, SpecErrors& errors) {
 
 void CheckTrain(const v1::TrainProgram& train, int max_workers,
                 SpecErrors& errors) {
-  CheckModel(train.model(), errors);
+  CheckModel(train, errors);
   CheckData(train, errors);
   CheckOptimizer(train, errors);
   CheckParameterServer(train, max_workers, errors);
@@ -226,7 +224,8 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
   if (!spec.has_train()) return;
   if (spec.train().model().model_case() == v1::ModelSpec::MODEL_NOT_SET)
     errors.Add(
-        "train.model must name a model: mlp, gpt, llama, bert, cnn or custom");
+        "train.model must name a model: mlp, gpt, llama, bert, cnn, resnet "
+        "or custom");
   if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
     errors.Add(
         "train.data must name a source: text, tokens, images, labelled_text or "

@@ -380,6 +380,18 @@ TEST(JobSpecTest, FillsInThePresetOfABert) {
   EXPECT_FALSE(bert.roberta());
 }
 
+TEST(JobSpecTest, FillsInThePresetOfAResnet) {
+  v1::JobSpec spec = CnnJob();
+  spec.mutable_train()->mutable_model()->mutable_resnet()->set_preset(
+      "resnet50");
+  const auto result = ValidateAndDefault(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const v1::ResnetSpec& resnet = result->train().model().resnet();
+  EXPECT_EQ(resnet.depth(), 50);
+  EXPECT_EQ(resnet.width(), 224);
+  EXPECT_EQ(resnet.classes(), 1000);
+}
+
 v1::BertSpec& Bert(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_bert();
 }
@@ -390,11 +402,16 @@ v1::LabelledTextSource& LabelledText(v1::JobSpec& spec) {
   source.set_vocabulary("/x/vocab.txt");
   return source;
 }
+
 v1::GptSpec& Gpt(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_gpt();
 }
 v1::LlamaSpec& Llama(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_model()->mutable_llama();
+}
+v1::ResnetSpec& Resnet(v1::JobSpec& spec) {
+  spec = CnnJob();
+  return *spec.mutable_train()->mutable_model()->mutable_resnet();
 }
 v1::CnnSpec& Cnn(v1::JobSpec& spec) {
   spec = CnnJob();
@@ -571,6 +588,34 @@ INSTANTIATE_TEST_SUITE_P(
                   cnn.set_width(4096);
                 },
                 "train.model.cnn's number of parameters must be at most"},
+        Mistake{"ResnetDepth", [](auto& s) { Resnet(s).set_depth(20); },
+                "train.model.resnet.depth must be one of 10, 14, 18, 26, 34, "
+                "50, 101, 152, got 20"},
+        Mistake{"ResnetPresetUnknown",
+                [](auto& s) { Resnet(s).set_preset("resnet51"); },
+                "train.model.resnet.preset must be one of resnet18, resnet34, "
+                "resnet50, or be left out"},
+        Mistake{"ResnetPixelMean",
+                [](auto& s) { Resnet(s).add_pixel_mean_permille(500); },
+                "train.model.resnet.pixel_mean_permille must have a value for "
+                "each of "
+                "train.model.resnet.channels (3), got 1"},
+        Mistake{
+            "ResnetOfOnePixel",
+            [](auto& s) {
+              v1::ResnetSpec& resnet = Resnet(s);
+              resnet.set_height(32);
+              resnet.set_width(32);
+            },
+            "train.model.resnet.norm_group must be 2 or more for images of "
+            "at most 32x32, of which the last layers have one pixel, got 0"},
+        Mistake{"ResnetGroupDoesNotDivide",
+                [](auto& s) {
+                  Resnet(s).set_norm_group(4);
+                  s.mutable_train()->set_global_batch(30);
+                },
+                "train.global_batch must be a multiple of "
+                "train.model.resnet.norm_group (4), got 30"},
         Mistake{"CustomWithoutName", [](auto& s) { Custom(s); },
                 "train.model.custom.name must have 1 to 80 bytes, got 0"},
         Mistake{"CustomSettingInfinite",
@@ -642,6 +687,13 @@ INSTANTIATE_TEST_SUITE_P(
                       static_cast<v1::CorruptRecords>(9));
                 },
                 "train.data.images.corrupt_records must be"},
+        Mistake{"ResnetOnText",
+                [](auto& s) {
+                  Resnet(s);
+                  Text(s);
+                },
+                "train.model.resnet classifies images: train.data must be "
+                "images"},
         Mistake{"CnnOnText",
                 [](auto& s) {
                   Cnn(s);

@@ -96,9 +96,14 @@ const std::vector<Preset>& PresetsOf(const std::string& message) {
       Bert("roberta-base", 12, 12, 768, true),
       Bert("roberta-large", 24, 16, 1024, true),
   };
+  static const auto& resnet =
+      *new std::vector<Preset>{{"resnet18", {{"depth", 18}}},
+                               {"resnet34", {{"depth", 34}}},
+                               {"resnet50", {{"depth", 50}}}};
   static const auto& none = *new std::vector<Preset>();
   if (message == "GptSpec") return gpt;
   if (message == "BertSpec") return bert;
+  if (message == "ResnetSpec") return resnet;
   return message == "LlamaSpec" ? llama : none;
 }
 
@@ -163,7 +168,7 @@ bool HasAllSizes(const v1::ModelSpec& model) {
   const Message& kind = model.GetReflection()->GetMessage(model, field);
   if (PresetField(kind) == nullptr) return true;
   for (const char* size : {"vocabulary", "window", "layers", "heads", "width",
-                           "kv_heads", "hidden"}) {
+                           "kv_heads", "hidden", "depth"}) {
     const FieldDescriptor* const number =
         kind.GetDescriptor()->FindFieldByName(size);
     if (number != nullptr && kind.GetReflection()->GetInt32(kind, number) == 0)

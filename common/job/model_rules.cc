@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/program_rules.h"
@@ -107,6 +109,44 @@ void CheckBert(const v1::BertSpec& bert, SpecErrors& errors) {
       errors);
 }
 
+void CheckResnet(const v1::TrainProgram& train, SpecErrors& errors) {
+  const std::string path = "train.model.resnet";
+  const v1::ResnetSpec& resnet = train.model().resnet();
+  constexpr int kDepths[] = {10, 14, 18, 26, 34, 50, 101, 152};
+  if (std::find(std::begin(kDepths), std::end(kDepths), resnet.depth()) ==
+      std::end(kDepths)) {
+    errors.Add(absl::StrCat(
+        path, ".depth must be one of 10, 14, 18, 26, 34, 50, 101, 152, got ",
+        resnet.depth()));
+  }
+  for (const auto& [name, size] :
+       {std::pair("pixel_mean_permille", resnet.pixel_mean_permille_size()),
+        std::pair("pixel_deviation_permille",
+                  resnet.pixel_deviation_permille_size())}) {
+    if (size == 0 || size == resnet.channels()) continue;
+    errors.Add(absl::StrCat(path, ".", name, " must have a value for each of ",
+                            path, ".channels (", resnet.channels(), "), got ",
+                            size));
+  }
+  constexpr int kReduction = 32;
+  const int group = resnet.norm_group();
+  if (resnet.height() <= kReduction && resnet.width() <= kReduction &&
+      group < 2) {
+    errors.Add(absl::StrCat(
+        path,
+        ".norm_group must be 2 or more for images of at most 32x32, of "
+        "which the last layers have one pixel, got ",
+        group));
+  }
+  for (const auto& [name, batch] :
+       {std::pair("global_batch", train.global_batch()),
+        std::pair("micro_batch", train.micro_batch())}) {
+    if (group == 0 || batch % group == 0) continue;
+    errors.Add(absl::StrCat("train.", name, " must be a multiple of ", path,
+                            ".norm_group (", group, "), got ", batch));
+  }
+}
+
 double CnnParameters(const v1::CnnSpec& cnn) {
   double parameters = 0;
   double channels = cnn.channels();
@@ -168,7 +208,13 @@ void FillModel(v1::ModelSpec& model) {
   }
 }
 
-void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
+const char* ImageModelOf(const v1::ModelSpec& model) {
+  if (model.has_cnn()) return "cnn";
+  return model.has_resnet() ? "resnet" : nullptr;
+}
+
+void CheckModel(const v1::TrainProgram& train, SpecErrors& errors) {
+  const v1::ModelSpec& model = train.model();
   if (const auto tokens = TokenModelOf(model))
     CheckSampleTokens(*tokens, errors);
   switch (model.model_case()) {
@@ -186,6 +232,9 @@ void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
       return;
     case v1::ModelSpec::kBert:
       CheckBert(model.bert(), errors);
+      return;
+    case v1::ModelSpec::kResnet:
+      CheckResnet(train, errors);
       return;
     case v1::ModelSpec::kCustom:
     case v1::ModelSpec::MODEL_NOT_SET:

@@ -19,7 +19,10 @@ void FillPreset(v1::ModelSpec& model, SpecErrors& errors);
 void FillModel(v1::ModelSpec& model);
 
 // Adds the errors of the model that its own fields show.
-void CheckModel(const v1::ModelSpec& model, SpecErrors& errors);
+void CheckModel(const v1::TrainProgram& train, SpecErrors& errors);
+
+// The name of a model that classifies images; null: it is none.
+const char* ImageModelOf(const v1::ModelSpec& model);
 
 // Adds the errors that the spec alone shows in how the model and its data fit
 // together; the workers find the others.

@@ -14,4 +14,10 @@ ElemRange ChunkOf(int rank, int world_size, int64_t num_elems) {
   return {begin, base + (rank < extra ? 1 : 0)};
 }
 
+ElemRange PartOfBatch(int rank, int world_size, int64_t global_batch,
+                      int64_t group) {
+  const ElemRange groups = ChunkOf(rank, world_size, global_batch / group);
+  return {groups.begin * group, groups.count * group};
+}
+
 }  // namespace ringmaster

@@ -26,6 +26,12 @@ struct ElemRange {
 // Requires 0 <= rank < world_size and num_elems >= 0.
 ElemRange ChunkOf(int rank, int world_size, int64_t num_elems);
 
+// The part of a global batch that `rank` computes, where `group` samples are
+// computed together: whole groups, of which the batch has so many. Requires also
+// group >= 1, which divides global_batch.
+ElemRange PartOfBatch(int rank, int world_size, int64_t global_batch,
+                      int64_t group);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_PLAN_PARTITION_H_

@@ -35,5 +35,19 @@ TEST(ChunkOfTest, GivesTheExtraElementsToTheFirstRanks) {
   EXPECT_TRUE(ChunkOf(3, 4, 2).empty());
 }
 
+TEST(PartOfBatchTest, RanksHaveWholeGroupsThatTileTheBatch) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    int64_t end = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ElemRange part = PartOfBatch(rank, ranks, 24, 4);
+      EXPECT_EQ(part.begin, end);
+      EXPECT_EQ(part.count % 4, 0);
+      end = part.end();
+    }
+    EXPECT_EQ(end, 24);
+  }
+  EXPECT_EQ(PartOfBatch(1, 4, 10, 1), ChunkOf(1, 4, 10));
+}
+
 }  // namespace
 }  // namespace ringmaster

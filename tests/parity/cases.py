@@ -2,13 +2,13 @@
 
 A case is a safetensors file. Its tensors:
   param/NAME      F32  initial parameters
-  inputs          I32 [B,tokens], or U8 [B,height,width,channels] for the cnn
+  inputs          I32 [B,tokens], or U8 [B,height,width,channels] for the cnn and the resnet
   targets         I32 [B,T] for the gpt, [B,masked] for a bert of masked tokens, [B] for the others
   steps/inputs, steps/targets   the same with [10] before, the batches of 10 optimizer steps from the initial parameters
 What is expected, computed in double (computed, not needed, where a program is asked for it):
   logits          F32 [B,...,classes] of `inputs`
   loss            F64 [1], the mean over targets
-  grad/NAME       F32, of `loss`
+  grad/NAME       F32, of `loss`; running statistics, which are among the parameters, have none
   losses, norms   F64 [10], of each step before its update: the loss, and the norm of the whole gradient before clipping
   after/NAME      F32, parameters after the steps. The middle third of after/...c_attn.bias is not to be compared, nor is
                   anything of ...self.key.bias: attention does not depend on a bias of the keys, so that its gradient is 0
@@ -66,7 +66,7 @@ def make_case(model, settings, batch, optimizer, seed):
     config = {"model": model, "settings": settings, "batch": batch, "steps": STEPS, "optimizer": dict(optimizer)}
     rng = numpy.random.default_rng(seed)
     parameters = {name: _initial(name, tuple(value.shape), rng)
-                  for name, value in torch_models.build(config).named_parameters()}
+                  for name, value in torch_models.tensors(torch_models.build(config)).items()}
     batches = {}
     for prefix, shape in (("", (batch,)), ("steps/", (STEPS, batch))):
         batches[prefix + "inputs"], batches[prefix + "targets"] = _batch(model, settings, shape, rng)
@@ -77,8 +77,8 @@ def _initial(name, shape, rng):
     """Wide enough that every part of the model matters to the loss, unlike the small weights that training starts from."""
     noise = rng.standard_normal(shape)
     if len(shape) == 1:
-        is_gain = ("ln_" in name or "norm" in name.lower()) and name.endswith(".weight")
-        value = 0.1 * noise + (1 if is_gain else 0)
+        is_gain = any(norm in name.lower() for norm in ("ln_", "norm", "bn", "downsample.1")) and name.endswith(".weight")
+        value = 0.1 * noise + (1 if is_gain or name.endswith(".running_var") else 0)
     elif name in ("embedding.weight", "transformer.wte.weight", "transformer.wpe.weight", "model.embed_tokens.weight") or (
             "_embeddings." in name):
         value = 0.5 * noise
@@ -130,7 +130,8 @@ def run(case, precision):
     result["loss"] = numpy.array([loss.item()])
     for name, parameter in model.named_parameters():
         result["grad/" + name] = _array(parameter.grad)
-    _run_steps(case, model, precision, result)
+    # Anew, since a pass changes running statistics too.
+    _run_steps(case, _load(case, torch.float64 if precision == "fp64" else torch.float32), precision, result)
     return result
 
 
@@ -147,8 +148,8 @@ def _run_steps(case, model, precision, result):
         losses.append(loss.item())
     result["losses"] = numpy.array(losses)
     result["norms"] = numpy.array(norms)
-    for name, parameter in model.named_parameters():
-        result["after/" + name] = _array(parameter)
+    for name, value in torch_models.tensors(model).items():
+        result["after/" + name] = _array(value)
 
 
 def _clip(model, clip_norm):

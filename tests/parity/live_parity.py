@@ -3,7 +3,7 @@
   /usr/bin/python3 -m tests.parity.live_parity PROGRAM [unittest's arguments]
   PROGRAM --case FILE.safetensors --precision fp32|bf16|fp64 --out OUT.safetensors
 
-The program runs a case (cases.py says what is in the file) and writes logits (not of the cnn), loss [1], grad/NAME, losses [10] and after/NAME
+The program runs a case (cases.py says what is in the file) and writes logits (not of images), loss [1], grad/NAME, losses [10] and after/NAME
 under those names, as F32 or F64. PARITY_DUMP names the program too, and PARITY_SEED another seed for all cases.
 
 Limits, against PyTorch in double; errors are relative in the L2 norm, losses' absolute:
@@ -44,6 +44,9 @@ _LLAMA = {"vocabulary": 64, "window": 16, "layers": 2, "heads": 4, "kv_heads": 2
 _BERT = {"vocabulary": 64, "window": 24, "layers": 2, "heads": 2, "width": 32, "hidden": 40, "roberta": 0, "padding": 0,
          "separator": 5, "mask": 63, "norm_epsilon": 1e-5, "classes": 0, "masked_share": 0.15}
 _CNN = {"height": 28, "width": 28, "channels": 1, "filters": [8, 16], "hidden_dim": 32, "classes": 10}
+# Norms over small batches make what rounding adds grow with each step, the more so the longer the steps are.
+_SLOW_SGD = {**cases.SGD, "learning_rate": 1e-5} if not MISSING else {}
+_RESNET = {"height": 96, "width": 96, "channels": 3, "filters": 8, "classes": 10}
 _MLP = {"window": 8, "embedding_dim": 16, "hidden_layers": 1, "hidden_dim": 64}
 
 
@@ -115,7 +118,7 @@ class LiveParityTest(unittest.TestCase):
         case = cases.make_case(model, settings, batch, optimizer or _ADAMW, seed)
         expected = cases.run(case, "fp64")
         del expected["norms"]
-        if model in ("cnn", "bert"):
+        if model in ("cnn", "bert", "resnet"):
             del expected["logits"]  # the program shows logits of models that continue tokens
         for precision in ("fp64", "fp32", "bf16"):
             with self.subTest(precision=precision, seed=seed):
@@ -178,6 +181,16 @@ class LiveParityTest(unittest.TestCase):
 
     def test_a_cnn_of_the_default_size(self):
         self.compare("cnn", {**_CNN, "filters": [32, 64], "hidden_dim": 128}, batch=16)
+
+    def test_a_resnet_of_basic_blocks(self):
+        self.compare("resnet", {**_RESNET, "depth": 18}, batch=8, optimizer=_SLOW_SGD)
+
+    def test_a_resnet_of_bottlenecks(self):
+        self.compare("resnet", {**_RESNET, "depth": 14, "height": 48, "width": 40, "filters": 4}, batch=6, optimizer=_SLOW_SGD)
+
+    def test_a_resnet_of_grey_images_of_odd_sizes(self):
+        self.compare("resnet", {"depth": 10, "height": 67, "width": 99, "channels": 1, "filters": 5, "classes": 3}, batch=5,
+                     optimizer={**_SLOW_SGD, "clip_norm": 0.5})
 
     def test_an_mlp(self):
         self.compare("mlp", _MLP, batch=16)

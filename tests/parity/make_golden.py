@@ -44,6 +44,8 @@ CASES = {
     "roberta_classes_adamw": ("bert", {"vocabulary": 64, "window": 16, "layers": 2, "heads": 2, "width": 16, "hidden": 40,
                                        "roberta": 1, "padding": 1, "separator": 0, "mask": 63, "norm_epsilon": 1e-5, "classes": 3,
                                        "masked_share": 0.15}, 6, {**cases.ADAMW, "epsilon": 1e-6}),
+    "resnet_sgd": ("resnet", {"depth": 10, "height": 40, "width": 36, "channels": 1, "filters": 4, "classes": 5}, 8,
+                   {**cases.SGD, "learning_rate": 1e-5}),
 }
 
 _HF_SETTINGS = {"vocabulary": 48, "window": 16, "layers": 2, "heads": 2, "width": 12}

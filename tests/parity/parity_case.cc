@@ -156,7 +156,7 @@ class Runner {
     RETURN_IF_ERROR(LoadParameters());
     ASSIGN_OR_RETURN(const Batch batch, ReadBatch("", 1, 0));
     results_["loss"] = {Shape({1}), {Train(batch)}};
-    Store("grad/", gradients_);
+    Store("grad/", gradients_, /*with_statistics=*/false);
     return RunLogits(batch);
   }
 
@@ -197,19 +197,30 @@ class Runner {
       update.step = step;
       update.learning_rate = config_.optimizer.learning_rate;
       update.gradient_scale =
-          ClipFactor(SumOfSquares<T>(gradients_), config_.optimizer.clip_norm);
-      ApplyOptimizer<T>(
-          pool_, config_.optimizer, update,
-          {absl::MakeSpan(parameters_), gradients_,
-           absl::MakeSpan(first_moment), absl::MakeSpan(second_moment)});
+          ClipFactor(SumOfGradientSquares<T>(absl::MakeConstSpan(gradients_),
+                                             plan_->statistic_elems()),
+                     config_.optimizer.clip_norm);
+      for (const PlannedTensor& tensor : plan_->tensors()) {
+        const auto part = [&tensor](std::vector<T>& arena) {
+          return absl::MakeSpan(arena).subspan(
+              static_cast<size_t>(tensor.range.begin),
+              static_cast<size_t>(tensor.range.count));
+        };
+        update.tracking_rate = tensor.spec.tracking_rate;
+        ApplyOptimizer<T>(pool_, config_.optimizer, update,
+                          {part(parameters_), part(gradients_),
+                           part(first_moment), part(second_moment)});
+      }
     }
     results_["losses"] = std::move(losses);
-    Store("after/", parameters_);
+    Store("after/", parameters_, /*with_statistics=*/true);
     return absl::OkStatus();
   }
 
-  void Store(const std::string& prefix, const std::vector<T>& arena) {
+  void Store(const std::string& prefix, const std::vector<T>& arena,
+             bool with_statistics) {
     for (const PlannedTensor& tensor : plan_->tensors()) {
+      if (tensor.spec.tracking_rate != 0 && !with_statistics) continue;
       results_[prefix + tensor.spec.name] = {
           tensor.spec.shape,
           {arena.begin() + tensor.range.begin,

@@ -6,6 +6,7 @@ A config is the JSON object that a parity case carries (see cases.py):
   {"model": "bert", "settings": {"vocabulary", "window", "layers", "heads", "width", "hidden", "roberta", "padding", "separator",
                                  "mask", "norm_epsilon", "classes", "masked_share"}}
   {"model": "cnn", "settings": {"height", "width", "channels", "filters": [...], "hidden_dim", "classes"}}
+  {"model": "resnet", "settings": {"depth", "height", "width", "channels", "filters", "classes"}}
   {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
 
 The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight
@@ -354,6 +355,70 @@ class Cnn(nn.Module):
         return self.output(functional.relu(self.hidden(x)))
 
 
+def norm(channels):
+    return nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions of 3x3, or one between two of 1x1, which has the stride; names are torchvision's."""
+
+    def __init__(self, inputs, width, stride, has_bottleneck):
+        super().__init__()
+        self.outputs = 4 * width if has_bottleneck else width
+        shapes = ([(inputs, width, 1, 1), (width, width, 3, stride), (width, self.outputs, 1, 1)] if has_bottleneck else
+                  [(inputs, width, 3, stride), (width, width, 3, 1)])
+        self.count = len(shapes)
+        for i, (into, out, kernel, step) in enumerate(shapes, 1):
+            self.add_module(f"conv{i}", nn.Conv2d(into, out, kernel, step, kernel // 2, bias=False))
+            self.add_module(f"bn{i}", norm(out))
+        self.downsample = None
+        if stride != 1 or inputs != self.outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, self.outputs, 1, stride, bias=False), norm(self.outputs))
+
+    def forward(self, x):
+        branch = x if self.downsample is None else self.downsample(x)
+        for i in range(1, self.count + 1):
+            x = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x))
+            x = functional.relu(x if i < self.count else x + branch)
+        return x
+
+
+class Resnet(nn.Module):
+    """Pixels [B,H,W,C] in 0..255 -> logits [B,classes]: torchvision's ResNet, which Debian does not have."""
+
+    DEPTHS = {10: ([1, 1, 1, 1], False), 14: ([1, 1, 1, 1], True), 18: ([2, 2, 2, 2], False), 26: ([2, 2, 2, 2], True),
+              34: ([3, 4, 6, 3], False), 50: ([3, 4, 6, 3], True)}
+    MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+    def __init__(self, depth=50, height=224, width=224, channels=3, filters=64, classes=1000):
+        super().__init__()
+        del height, width
+        blocks, has_bottlenecks = self.DEPTHS[depth]
+        self.conv1 = nn.Conv2d(channels, filters, 7, 2, 3, bias=False)
+        self.bn1 = norm(filters)
+        inputs = filters
+        for stage, count in enumerate(blocks):
+            layer = []
+            for i in range(count):
+                layer.append(ResidualBlock(inputs, filters << stage, 2 if stage and not i else 1, has_bottlenecks))
+                inputs = layer[-1].outputs
+            self.add_module(f"layer{stage + 1}", nn.Sequential(*layer))
+        self.fc = nn.Linear(inputs, classes)
+        if channels != 3:
+            self.MEAN, self.DEVIATION = (0.449,) * channels, (0.226,) * channels
+
+    def forward(self, pixels):
+        dtype = self.fc.weight.dtype
+        # The factors as float, which programs have them in.
+        factor = torch.tensor([1 / (255 * d) for d in self.DEVIATION], dtype=torch.float32).to(dtype)
+        summand = torch.tensor([-m / d for m, d in zip(self.MEAN, self.DEVIATION)], dtype=torch.float32).to(dtype)
+        x = (pixels.to(dtype) * factor + summand).permute(0, 3, 1, 2)
+        x = functional.max_pool2d(functional.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        for stage in range(1, 5):
+            x = getattr(self, f"layer{stage}")(x)
+        return self.fc(x.mean((2, 3)))
+
+
 class Mlp(nn.Module):
     """Byte ids [B,window] -> logits [B,256]."""
 
@@ -371,12 +436,18 @@ class Mlp(nn.Module):
         return self.output(x)
 
 
-_MODELS = {"gpt": Gpt, "llama": Llama, "bert": Bert, "cnn": Cnn, "mlp": Mlp}
+_MODELS = {"gpt": Gpt, "llama": Llama, "bert": Bert, "cnn": Cnn, "mlp": Mlp, "resnet": Resnet}
 
 
 def build(config):
     """The model of `config`, with parameters still to be set."""
     return _MODELS[config["model"]](**config["settings"])
+
+
+def tensors(model):
+    """{NAME: tensor} of all that training changes: parameters, and running statistics."""
+    return {**dict(model.named_parameters()),
+            **{name: value for name, value in model.named_buffers() if "running_" in name}}
 
 
 def mean_loss(logits, targets):

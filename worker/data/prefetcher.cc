@@ -40,7 +40,8 @@ absl::Status Prefetcher::Start(int64_t first_step, int rank, int world_size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "prefetcher: there is no rank ", rank, " in a world of ", world_size));
   }
-  const ElemRange part = ChunkOf(rank, world_size, options_.global_batch);
+  const ElemRange part = PartOfBatch(rank, world_size, options_.global_batch,
+                                     options_.sample_group);
   if (part.count > options_.max_local_batch) {
     return absl::InvalidArgumentError(absl::StrCat(
         "prefetcher: rank ", rank, " of ", world_size, " has ", part.count,

@@ -40,6 +40,7 @@ class Prefetcher {
 
   struct Options {
     int64_t global_batch = 0;  // samples of a step over all ranks, > 0
+    int64_t sample_group = 1;  // see PartOfBatch
     int64_t max_local_batch =
         0;  // the largest part that a rank may ever have, in [1, global_batch]
   };

@@ -16,6 +16,7 @@
 //   ClassifierScratch  of Element
 //   compute()          what operators run on
 //   parameter(index), gradient(index)
+//   statistic(index)   a running statistic (TensorSpec::tracking_rate), of Sum
 //   DropoutAt(batch, rate, site, elems_per_sample)
 //   PlaceContext(context, padding, window), ContextTokens(window, tokens),
 //   FetchLogits(logits, count): for NextTokenLogits

@@ -31,6 +31,8 @@ struct Conv2dShape {
   int64_t in;      // channels
   int64_t out;     // channels
   int64_t kernel;  // odd
+  // Other than 1 for cuDNN's graphs only, see strided_conv.h.
+  int64_t stride = 1;
 };
 
 // Elements of scratch that is enough for each operator below, for this batch or

@@ -78,6 +78,7 @@ class CpuModel : public Model<T> {
 
   // By tensor index. Require Bind.
   const T* parameter(int index) const { return bound_.parameter(index); }
+  const T* statistic(int index) const { return bound_.parameter(index); }
   T* gradient(int index) const { return bound_.gradient(index); }
   const Compute& compute() const { return compute_; }
 

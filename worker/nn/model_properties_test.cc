@@ -33,6 +33,13 @@ struct ModelCase {
   double step = 1e-5;
 
   bool has_dropout() const { return small.settings.contains("dropout"); }
+  // Evaluation normalizes by other statistics than training.
+  bool has_running_statistics() const { return small.kind == "resnet"; }
+  bool trains_on_another_loss() const {
+    const bool masks_other_tokens =
+        small.kind == "bert" && !small.settings.contains("classes");
+    return has_dropout() || has_running_statistics() || masks_other_tokens;
+  }
 };
 
 using Settings = ModelConfig::Settings;
@@ -98,6 +105,16 @@ Settings Cnn(double height, double width, double channels, double classes,
           {"filters", filters},     {"hidden_dim", {hidden_dim}}};
 }
 
+// Of norms over each sample: what samples have in common would depend on the
+// batch.
+Settings Resnet(double depth, double height, double width, double channels,
+                double classes, double filters, double norm_group = 1) {
+  return {{"depth", {depth}},          {"height", {height}},
+          {"width", {width}},          {"channels", {channels}},
+          {"classes", {classes}},      {"filters", {filters}},
+          {"norm_group", {norm_group}}};
+}
+
 std::vector<ModelCase> AllModels() {
   const Settings gpt_small = Gpt(11, 5, 2, 2, 8);
   const Settings gpt_middle = Gpt(300, 70, 3, 3, 144);
@@ -158,6 +175,16 @@ std::vector<ModelCase> AllModels() {
        {"mlp", Mlp(3, 4, 10, 2)},
        {"mlp", Mlp(8, 16, 72, 3)},
        {"mlp", Mlp(1, 1, 1, 1)}},
+      {"resnet",
+       {"resnet", Resnet(10, 33, 34, 1, 4, 1)},
+       {"resnet", Resnet(18, 72, 68, 3, 10, 8, 0)},
+       {"resnet", Resnet(10, 1, 33, 1, 1, 1)},
+       1e-6},
+      {"resnet_of_bottlenecks",
+       {"resnet", Resnet(14, 65, 40, 1, 3, 1)},
+       {"resnet", Resnet(14, 72, 68, 3, 10, 8, 0)},
+       {"resnet", Resnet(14, 1, 33, 1, 1, 1)},
+       1e-6},
   };
 }
 
@@ -203,6 +230,7 @@ TEST_P(ModelPropertiesTest, GradientsMatchFiniteDifferences) {
   const double step = GetParam().step;
   int64_t nonzero = 0;
   for (const PlannedTensor& tensor : run.plan.tensors()) {
+    if (tensor.spec.tracking_rate != 0) continue;
     const int64_t nonzero_before = nonzero;
     for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i) {
       const double middle =
@@ -229,7 +257,7 @@ TEST_P(ModelPropertiesTest, PredictsTheLossThatItTrainsOn) {
   const Batch batch = run.RandomBatch(5, 7);
   const double predicted = run.Loss(batch);
   const double trained = run.Train(batch);
-  if (GetParam().has_dropout()) {
+  if (GetParam().trains_on_another_loss()) {
     EXPECT_NE(predicted, trained);
   } else {
     EXPECT_NEAR(predicted, trained, 1e-12 * trained);
@@ -274,7 +302,10 @@ TEST_P(ModelPropertiesTest, WritesAllGradientsAndLeavesPaddingAlone) {
   run.Train(run.RandomBatch(2, 1));
   const auto written = std::count_if(run.gradients.begin(), run.gradients.end(),
                                      [](float x) { return !std::isnan(x); });
-  EXPECT_EQ(written, run.plan.parameter_count());
+  int64_t elems = 0;
+  for (const PlannedTensor& tensor : run.plan.tensors())
+    elems += tensor.range.count;
+  EXPECT_EQ(written, elems);
   EXPECT_LT(written, static_cast<int64_t>(run.gradients.size()));
 }
 
@@ -343,7 +374,8 @@ TEST_P(ModelPropertiesTest, FloatFollowsDouble) {
   ModelInstance<double> exact(GetParam().middle);
   const Batch batch = exact.RandomBatch(8, 5);
   EXPECT_NEAR(fast.Train(batch) / exact.Train(batch), 1, 1e-6);
-  EXPECT_LT(Distance(fast.Gradients(), exact.Gradients()), 1e-5);
+  EXPECT_LT(Distance(fast.Gradients(), exact.Gradients()),
+            GetParam().has_running_statistics() ? 5e-5 : 1e-5);
 }
 
 TEST_P(ModelPropertiesTest, BFloat16StaysCloseToFloat) {
@@ -352,7 +384,9 @@ TEST_P(ModelPropertiesTest, BFloat16StaysCloseToFloat) {
   const Batch batch = wide.RandomBatch(8, 5);
   EXPECT_NEAR(narrow.Train(batch) / wide.Train(batch), 1, 2e-3);
   const double distance = Distance(narrow.Gradients(), wide.Gradients());
-  EXPECT_LT(distance, 3e-2);
+  // A norm's gradient is what is left of a difference, and rectifiers change
+  // their mind.
+  EXPECT_LT(distance, GetParam().has_running_statistics() ? 0.2 : 3e-2);
   EXPECT_GT(distance, 1e-4) << "the precision makes no difference";
 }
 
@@ -396,8 +430,11 @@ TEST_P(ModelPropertiesTest, AllocatesNothingInAStep) {
 TEST_P(ModelPropertiesTest, FirstLossIsThatOfAGuess) {
   ModelInstance<float> run(GetParam().middle, 16);
   const Batch batch = run.RandomBatch(16, 5);
-  EXPECT_NEAR(run.Loss(batch) / static_cast<double>(batch.targets().size()),
-              std::log(run.model->input().outcomes()), 0.1);
+  // With batch norms features have the size of 1 at first, so logits vary.
+  const bool has_norms = GetParam().has_running_statistics();
+  const double loss = has_norms ? run.Train(batch) : run.Loss(batch);
+  EXPECT_NEAR(loss / static_cast<double>(batch.targets().size()),
+              std::log(run.model->input().outcomes()), has_norms ? 0.5 : 0.1);
 }
 
 TEST_P(ModelPropertiesTest, ANanParameterShowsInTheLoss) {
@@ -408,7 +445,13 @@ TEST_P(ModelPropertiesTest, ANanParameterShowsInTheLoss) {
     std::fill_n(run.parameters.begin() + tensor.range.begin, tensor.range.count,
                 static_cast<float>(kNan));
     EXPECT_FALSE(std::isfinite(run.Loss(batch))) << tensor.spec.name;
-    EXPECT_FALSE(std::isfinite(run.Train(batch))) << tensor.spec.name;
+    const double trained = run.Train(batch);
+    if (tensor.spec.tracking_rate == 0) {
+      EXPECT_FALSE(std::isfinite(trained)) << tensor.spec.name;
+    } else {
+      // It shows in what is to be reduced.
+      EXPECT_TRUE(std::isnan(run.gradients[tensor.range.begin]));
+    }
     run.parameters = parameters;
   }
   // The NaN goes when the parameter does.
@@ -528,7 +571,9 @@ TEST_P(ModelPropertiesTest, BuffersGrowWithTheBatch) {
   };
   const int64_t sixteen = bytes(32) - bytes(16);
   EXPECT_GT(sixteen, 0);
-  EXPECT_NEAR(bytes(64) - bytes(32), 2 * sixteen, 0.5 * sixteen);
+  // Less where scratch for some samples at a time is enough for all.
+  EXPECT_GT(bytes(64) - bytes(32), 0.5 * sixteen);
+  EXPECT_LT(bytes(64) - bytes(32), 2.5 * sixteen);
 }
 
 }  // namespace

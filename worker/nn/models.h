@@ -18,6 +18,7 @@
 #include "worker/nn/mlp_model.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
+#include "worker/nn/resnet_model.h"
 
 namespace ringmaster {
 
@@ -55,6 +56,7 @@ template <typename Backend>
       {"gpt", &CreateFrom<Gpt, Backend>},
       {"llama", &CreateFrom<Llama, Backend>},
       {"mlp", &CreateFrom<Mlp, Backend>},
+      {"resnet", &CreateFrom<Resnet, Backend>},
   };
   std::string known;
   for (const Entry& entry : kModels) {

@@ -7,12 +7,12 @@ _RULES = [
     ("communication", r"nccl"),
     ("attention", r"flash|fmha|sdpa|attention|mha|cudnn::fusion::(matmul_dq|compute_dot_do_o|convert_dq)"),
     ("optimizer", r"adam|multi_tensor|optimizer|sum_of_squares"),
-    ("convolution", r"conv(?!ert)|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc|patches"),
+    ("convolution", r"conv(?!ert)|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc|patches|channels(inner|outer)most"),
     ("matmul", r"gemm|gemv|nvjet|cutlass|xmma|matmul|splitk|cublasLt::epilogue|(^|_)(add|b)?mm(_|$)"),
     ("loss", r"log_?softmax|nll|cross_?entropy|softmax"),
     ("norm", r"norm"),
     ("copy", r"memcpy|memset|copy"),
-    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|rotary|gelu|relu|fill|cast|activation|bias|"
+    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|pixels|rotary|gelu|relu|fill|cast|activation|bias|"
      r"column_?sums|sum_?columns|id_order|scale|gather|(texts|types|mask|map)kernel"),
 ]
 _COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _RULES]

@@ -131,6 +131,18 @@ cudaError_t LaunchDropout(cudaStream_t stream, const DeviceDropout& dropout,
                       stream, DropoutKeyOf(dropout), samples, per_sample, x, y);
 }
 
+template <typename T>
+__global__ void PixelsByChannelKernel(int64_t count, PixelScales scales,
+                                      const uint8_t* bytes, T* y) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < count; i += step) {
+    const int64_t channel = i % scales.channels;
+    y[i] = RoundTo<T>(static_cast<float>(bytes[i]) * scales.factor[channel] +
+                      scales.summand[channel]);
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -213,6 +225,18 @@ void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
   Map(stream, "pixels", count, PixelValue(), y, pixels);
 }
 
+template <typename T>
+void NormalizePixels(CudaStream& stream, int64_t pixels,
+                     const PixelScales& scales, const uint8_t* bytes, T* y) {
+  const int64_t count = pixels * scales.channels;
+  if (count == 0) return;
+  stream.Check(
+      LaunchKernel(PixelsByChannelKernel<T>,
+                   GridBlocks(CeilDivide(count, kThreadsPerBlock)),
+                   kThreadsPerBlock, 0, stream.get(), count, scales, bytes, y),
+      "normalized pixels");
+}
+
 #define RM_INSTANTIATE(T)                                                      \
   template void GeluForward<T>(CudaStream&, int64_t, const T*, T*, GeluForm);  \
   template void TanhForward<T>(CudaStream&, int64_t, T*);                      \
@@ -227,7 +251,9 @@ void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
   template void ReluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
   template void ApplyDropout<T>(CudaStream&, const DeviceDropout&, int64_t,    \
                                 const T*, T*);                                 \
-  template void PixelsForward<T>(CudaStream&, int64_t, const uint8_t*, T*);
+  template void PixelsForward<T>(CudaStream&, int64_t, const uint8_t*, T*);    \
+  template void NormalizePixels<T>(CudaStream&, int64_t, const PixelScales&,   \
+                                   const uint8_t*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

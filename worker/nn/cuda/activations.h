@@ -16,6 +16,7 @@
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/device_dropout.h"
+#include "worker/nn/pixels.h"
 
 namespace ringmaster::cuda {
 
@@ -68,6 +69,11 @@ void ApplyDropout(CudaStream& stream, const DeviceDropout& dropout,
 template <typename T>
 void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
                    T* y);
+
+// As worker/nn/pixels.h. y =
+template <typename T>
+void NormalizePixels(CudaStream& stream, int64_t pixels,
+                     const PixelScales& scales, const uint8_t* bytes, T* y);
 
 }  // namespace ringmaster::cuda
 

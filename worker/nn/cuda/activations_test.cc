@@ -248,5 +248,14 @@ TYPED_TEST(ActivationsTest, PixelsBecomeFractions) {
   }
 }
 
+TYPED_TEST(ActivationsTest, PixelsAreNormalizedByChannel) {
+  const PixelScales scales = {2, {0.5f, 2.0f}, {-1.0f, 1.0f}};
+  const DeviceArray<uint8_t> bytes(std::vector<uint8_t>{0, 1, 2, 100});
+  const DeviceArray<TypeParam> y(4);
+  NormalizePixels<TypeParam>(this->stream(), 2, scales, bytes.get(), y.get());
+  ASSERT_TRUE(this->Finish());
+  EXPECT_EQ(y.Floats(), RoundedTo<TypeParam>({-1, 3, 0, 201}));
+}
+
 }  // namespace
 }  // namespace ringmaster::cuda

@@ -46,7 +46,8 @@ void ForEachChunk(const CudaCompute& compute, const Conv2dShape& shape,
                   Block block) {
   const int64_t patch = PatchElems(shape, channels);
   const int64_t most = std::max<int64_t>(1, scratch.elems / patch);
-  const ImageShape image = {shape.height, shape.width, channels, shape.kernel};
+  const ImageShape image = {shape.height, shape.width,  channels,
+                            shape.kernel, shape.height, shape.width};
   for (int64_t first = 0; first < Pixels(shape); first += most) {
     const int64_t rows = std::min(most, Pixels(shape) - first);
     MakePatches<T>(compute.stream, image, first, rows, x, scratch.data);

@@ -114,6 +114,7 @@ class CudaModel : public Model<float> {
   const T* parameter(int index) const {
     return working_parameters_ + begins_[static_cast<size_t>(index)];
   }
+  const float* statistic(int index) const { return bound_.parameter(index); }
   float* gradient(int index) const { return bound_.gradient(index); }
 
   const CudaCompute& compute() const { return compute_; }

@@ -6,6 +6,7 @@
 // The operators of the models, for argument-dependent lookup.
 #include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/attention.h"
+#include "worker/nn/cuda/batch_norm.h"
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/classifier_scratch.h"
 #include "worker/nn/cuda/conv2d.h"
@@ -17,6 +18,7 @@
 #include "worker/nn/cuda/pooling.h"
 #include "worker/nn/cuda/rotary.h"
 #include "worker/nn/cuda/self_attention.h"
+#include "worker/nn/cuda/strided_conv.h"
 #include "worker/nn/cuda/texts.h"
 #include "worker/nn/models.h"
 

@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -42,6 +43,7 @@ void LogNoPlan(ConvolutionPass pass, const Conv2dShape& shape,
             {"in", shape.in},
             {"out", shape.out},
             {"kernel", shape.kernel},
+            {"stride", shape.stride},
             {"error", status.message()}});
 }
 
@@ -67,9 +69,10 @@ CudnnPlan* CudnnConvolution::PlanOf(const Key& key, const Conv2dShape& shape) {
   if (const auto found = plans_.find(key); found != plans_.end())
     return found->second.get();
   if (!session_->CanCompile()) return nullptr;
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = session_->Compile(
-      ConvolutionGraph(session_->library(), key.pass, shape, key.type),
-      ConvolutionPlanOptions(key.type, key.use_tf32));
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> plan =
+      session_->Compile(ConvolutionGraph(session_->library(), key.pass, shape,
+                                         key.type, key.has_bias),
+                        ConvolutionPlanOptions(key.type, key.use_tf32));
   if (!plan.ok()) {
     LogNoPlan(key.pass, shape, plan.status());
     plan = nullptr;
@@ -80,13 +83,17 @@ CudnnPlan* CudnnConvolution::PlanOf(const Key& key, const Conv2dShape& shape) {
 bool CudnnConvolution::Run(ConvolutionPass pass, cudnnDataType_t type,
                            bool use_tf32, const Conv2dShape& shape,
                            const CudnnAddresses& tensors) {
-  const auto& [batch, height, width, in, out, kernel] = shape;
+  const auto& [batch, height, width, in, out, kernel, stride] = shape;
   if (batch == 0 || height == 0 || width == 0 || in == 0 || out == 0)
     return false;
   // After an error on the stream there is no point in queueing more.
   if (!session_->stream().status().ok()) return true;
   if (!CudnnSession::AreAligned(tensors)) return false;
-  const Key key = {pass, type, use_tf32, batch, height, width, in, out, kernel};
+  const bool has_bias =
+      std::any_of(tensors.begin(), tensors.end(),
+                  [](const auto& tensor) { return tensor.first == kBias; });
+  const Key key = {pass, type, use_tf32, batch,  height,  width,
+                   in,   out,  kernel,   stride, has_bias};
   CudnnPlan* const plan = PlanOf(key, shape);
   if (plan == nullptr) return false;
   const absl::Status status = session_->Run(*plan, tensors);
@@ -103,11 +110,10 @@ template <typename T>
 bool CudnnConvolution::Forward(const Conv2dShape& shape, bool use_tf32,
                                const T* x, const T* weight, const T* bias,
                                T* y) {
-  return Run(ConvolutionPass::kForward, kDataType<T>, use_tf32, shape,
-             {{kImages, Address(x)},
-              {kWeight, Address(weight)},
-              {kBias, Address(bias)},
-              {kResult, y}});
+  CudnnAddresses tensors = {
+      {kImages, Address(x)}, {kWeight, Address(weight)}, {kResult, y}};
+  if (bias != nullptr) tensors.push_back({kBias, Address(bias)});
+  return Run(ConvolutionPass::kForward, kDataType<T>, use_tf32, shape, tensors);
 }
 
 template <typename T>

@@ -37,7 +37,7 @@ class CudnnConvolution {
   // nothing and returns false: cuDNN cannot do it, or would have to make a plan
   // during a stream capture. Products of floats round their factors to TF32
   // with `use_tf32`. T is float, __nv_bfloat16 or __half. Errors are the
-  // stream's.
+  // stream's. A shape may have a stride, and the bias may be null.
   template <typename T>
   bool Forward(const Conv2dShape& shape, bool use_tf32, const T* x,
                const T* weight, const T* bias, T* y);
@@ -60,6 +60,8 @@ class CudnnConvolution {
     int64_t in;
     int64_t out;
     int64_t kernel;
+    int64_t stride;
+    bool has_bias;
     auto operator<=>(const Key&) const = default;
   };
 

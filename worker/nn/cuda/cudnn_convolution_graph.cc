@@ -19,21 +19,28 @@ CudnnTensorShape ChannelsInnermost(int64_t images, int64_t channels,
 }  // namespace
 
 CudnnGraph ConvolutionGraph(const CudnnLibrary& library, ConvolutionPass pass,
-                            const Conv2dShape& shape, cudnnDataType_t type) {
-  const auto& [batch, height, width, in, out, kernel] = shape;
+                            const Conv2dShape& shape, cudnnDataType_t type,
+                            bool has_bias) {
+  const auto& [batch, height, width, in, out, kernel, stride] = shape;
   CudnnGraph graph(library);
-  const CudnnTensorShape result =
-      ChannelsInnermost(batch, out, height, width, type);
+  const CudnnTensorShape result = ChannelsInnermost(
+      batch, out, (height - 1) / stride + 1, (width - 1) / stride + 1, type);
   CudnnTensorShape weight = ChannelsInnermost(out, in, kernel, kernel, type);
   const CudnnTensor* const x =
       graph.Real(kImages, ChannelsInnermost(batch, in, height, width, type));
   switch (pass) {
     case ConvolutionPass::kForward: {
+      if (!has_bias) {
+        graph.Convolution(pass, kernel / 2, stride, x,
+                          graph.Real(kWeight, weight),
+                          graph.Real(kResult, result));
+        break;
+      }
       CudnnTensorShape sums = result;
       sums.type = CUDNN_DATA_FLOAT;
       const CudnnTensor* const unbiased = graph.Virtual(sums);
-      graph.Convolution(pass, kernel / 2, x, graph.Real(kWeight, weight),
-                        unbiased);
+      graph.Convolution(pass, kernel / 2, stride, x,
+                        graph.Real(kWeight, weight), unbiased);
       const CudnnTensor* const bias =
           graph.Real(kBias, ChannelsInnermost(1, out, 1, 1, type));
       graph.Pointwise(CUDNN_POINTWISE_ADD, {unbiased, bias},
@@ -41,20 +48,22 @@ CudnnGraph ConvolutionGraph(const CudnnLibrary& library, ConvolutionPass pass,
       break;
     }
     case ConvolutionPass::kBackwardInput:
-      graph.Convolution(pass, kernel / 2, x, graph.Real(kWeight, weight),
+      graph.Convolution(pass, kernel / 2, stride, x,
+                        graph.Real(kWeight, weight),
                         graph.Real(kResult, result));
       break;
     case ConvolutionPass::kBackwardWeight: {
       weight.type = CUDNN_DATA_FLOAT;
       const CudnnTensor* const dy = graph.Real(kResult, result);
       if (type == CUDNN_DATA_FLOAT) {
-        graph.Convolution(pass, kernel / 2, x, graph.Real(kWeight, weight), dy);
+        graph.Convolution(pass, kernel / 2, stride, x,
+                          graph.Real(kWeight, weight), dy);
         break;
       }
       // From elements of 16 bits cuDNN has sums in float only for what follows
       // in the same kernel.
       const CudnnTensor* const sums = graph.Virtual(weight);
-      graph.Convolution(pass, kernel / 2, x, sums, dy);
+      graph.Convolution(pass, kernel / 2, stride, x, sums, dy);
       graph.Pointwise(CUDNN_POINTWISE_ADD, {sums, graph.Number(0.0f)},
                       graph.Real(kWeight, weight));
       break;

@@ -25,10 +25,12 @@ enum ConvolutionTensor : int64_t {
   kResult,  // y or dy
 };
 
+// `shape` may have a stride; a bias is added going forward, if there is one.
 // `type` is the type of all tensors but the gradient of the weight, which is of
 // floats.
 CudnnGraph ConvolutionGraph(const CudnnLibrary& library, ConvolutionPass pass,
-                            const Conv2dShape& shape, cudnnDataType_t type);
+                            const Conv2dShape& shape, cudnnDataType_t type,
+                            bool has_bias = true);
 
 // The limits on the plans: no sums in an order that depends on timing, or in
 // less than float, and no transforms that lose digits; products of floats in

@@ -217,8 +217,8 @@ void CudnnGraph::Matmul(const CudnnTensor* a, const CudnnTensor* b,
 }
 
 void CudnnGraph::Convolution(ConvolutionPass pass, int64_t padding,
-                             const CudnnTensor* x, const CudnnTensor* weight,
-                             const CudnnTensor* y) {
+                             int64_t stride, const CudnnTensor* x,
+                             const CudnnTensor* weight, const CudnnTensor* y) {
   constexpr int64_t kDirections = 2;
   constexpr int64_t kOnes[kDirections] = {1, 1};
   const int64_t paddings[kDirections] = {padding, padding};
@@ -235,10 +235,11 @@ void CudnnGraph::Convolution(ConvolutionPass pass, int64_t padding,
                             CUDNN_ATTR_CONVOLUTION_POST_PADDINGS}) {
     Check(convolution.Set(border, CUDNN_TYPE_INT64, kDirections, paddings));
   }
-  for (const auto step : {CUDNN_ATTR_CONVOLUTION_DILATIONS,
-                          CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES}) {
-    Check(convolution.Set(step, CUDNN_TYPE_INT64, kDirections, kOnes));
-  }
+  const int64_t strides[kDirections] = {stride, stride};
+  Check(convolution.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64,
+                        kDirections, kOnes));
+  Check(convolution.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64,
+                        kDirections, strides));
   Check(convolution.Finalize());
   const ConvolutionNames names = NamesOf(pass);
   CudnnDescriptor& operation = New(names.operation);

@@ -144,11 +144,12 @@ class CudnnGraph {
   void Index(int64_t axis, const CudnnTensor* x, const CudnnTensor* y);
   // c = a * b, of the last two dimensions.
   void Matmul(const CudnnTensor* a, const CudnnTensor* b, const CudnnTensor* c);
-  // Convolves images x with the kernel `weight`, in steps of 1, with `padding`
-  // zeros around each image; a gradient is passed as the tensor that it belongs
-  // to.
-  void Convolution(ConvolutionPass pass, int64_t padding, const CudnnTensor* x,
-                   const CudnnTensor* weight, const CudnnTensor* y);
+  // Convolves images x with the kernel `weight`, in steps of `stride`, with
+  // `padding` zeros around each image; a gradient is passed as the tensor that it
+  // belongs to.
+  void Convolution(ConvolutionPass pass, int64_t padding, int64_t stride,
+                   const CudnnTensor* x, const CudnnTensor* weight,
+                   const CudnnTensor* y);
   // Reduces x over the dimensions in which y has size 1.
   void Reduce(cudnnReduceTensorOp_t op, const CudnnTensor* x,
               const CudnnTensor* y);

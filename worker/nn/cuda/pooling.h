@@ -1,9 +1,9 @@
-// Max pooling of 2x2 pixels with stride 2 on a GPU: what worker/nn/pooling.h says.
+// Pooling on a GPU: what worker/nn/pooling.h says.
 //
 // Shapes and meaning: as there; all arrays lie in device memory, outputs must not
 // overlap inputs. T is float, __nv_bfloat16 or __half.
-// Guarantees: no arithmetic, so the same values and winners as on a CPU. A NaN
-// wins, so it is not hidden.
+// Guarantees: a maximum is no arithmetic, so values and winners are those of a
+// CPU. A NaN wins, so it is not hidden.
 // Thread-safety: as CudaStream; errors are the stream's.
 #ifndef RINGMASTER_WORKER_NN_CUDA_POOLING_H_
 #define RINGMASTER_WORKER_NN_CUDA_POOLING_H_
@@ -25,6 +25,22 @@ void MaxPoolForward(CudaStream& stream, const PoolingShape& shape, const T* x,
 template <typename T>
 void MaxPoolBackward(CudaStream& stream, const PoolingShape& shape, const T* dy,
                      const uint8_t* winners, T* dx);
+
+// The same for 3x3.
+template <typename T>
+void MaxPool3Forward(CudaStream& stream, const PoolingShape& shape, const T* x,
+                     T* y, uint8_t* winners);
+template <typename T>
+void MaxPool3Backward(CudaStream& stream, const PoolingShape& shape,
+                      const T* dy, const uint8_t* winners, T* dx);
+
+// The mean of all pixels, summed in float. y =, dx =
+template <typename T>
+void MeanPoolForward(CudaStream& stream, const PoolingShape& shape, const T* x,
+                     T* y);
+template <typename T>
+void MeanPoolBackward(CudaStream& stream, const PoolingShape& shape,
+                      const T* dy, T* dx);
 
 }  // namespace ringmaster::cuda
 

@@ -81,5 +81,52 @@ TYPED_TEST(PoolingTest, NanWins) {
   }
 }
 
+TYPED_TEST(PoolingTest, Of3x3AndTheMeanAreThoseOfACpu) {
+  for (const PoolingShape& shape :
+       std::vector<PoolingShape>{{2, 7, 6, 3}, {1, 8, 5, 8}, {3, 1, 1, 4}}) {
+    const int64_t count =
+        shape.batch * shape.height * shape.width * shape.channels;
+    const int64_t out = shape.batch * ((shape.height + 1) / 2) *
+                        ((shape.width + 1) / 2) * shape.channels;
+    const int64_t channels = shape.batch * shape.channels;
+    const auto x = RoundedTo<TypeParam>(Random<float>(count, 1));
+    const auto dy = RoundedTo<TypeParam>(Random<float>(out, 2));
+    const auto dmean = RoundedTo<TypeParam>(Random<float>(channels, 3));
+    std::vector<float> want_y(static_cast<size_t>(out)),
+        want_dx(static_cast<size_t>(count)),
+        want_mean(static_cast<size_t>(channels)),
+        want_spread(static_cast<size_t>(count));
+    std::vector<uint8_t> want_winners(static_cast<size_t>(out));
+    const Compute cpu = OneThread();
+    ringmaster::MaxPool3Forward<float>(cpu, shape, x.data(), want_y.data(),
+                                       want_winners.data());
+    ringmaster::MaxPool3Backward<float>(cpu, shape, dy.data(),
+                                        want_winners.data(), want_dx.data());
+    ringmaster::MeanPoolForward<float>(cpu, shape, x.data(), want_mean.data());
+    ringmaster::MeanPoolBackward<float>(cpu, shape, dmean.data(),
+                                        want_spread.data());
+    const auto device_x = DeviceArray<TypeParam>::Of(x);
+    const auto device_dy = DeviceArray<TypeParam>::Of(dy);
+    const auto device_dmean = DeviceArray<TypeParam>::Of(dmean);
+    const DeviceArray<TypeParam> y(out), dx(count), mean(channels),
+        spread(count);
+    const DeviceArray<uint8_t> winners(out);
+    MaxPool3Forward<TypeParam>(this->stream(), shape, device_x.get(), y.get(),
+                               winners.get());
+    MaxPool3Backward<TypeParam>(this->stream(), shape, device_dy.get(),
+                                winners.get(), dx.get());
+    MeanPoolForward<TypeParam>(this->stream(), shape, device_x.get(),
+                               mean.get());
+    MeanPoolBackward<TypeParam>(this->stream(), shape, device_dmean.get(),
+                                spread.get());
+    ASSERT_TRUE(this->Finish());
+    EXPECT_EQ(y.Floats(), want_y);
+    EXPECT_EQ(winners.Read(), want_winners);
+    ExpectNear<TypeParam>(dx.Floats(), want_dx, "dx");
+    ExpectNear<TypeParam>(mean.Floats(), want_mean, "mean");
+    ExpectNear<TypeParam>(spread.Floats(), want_spread, "spread");
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::cuda

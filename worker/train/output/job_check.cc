@@ -84,8 +84,7 @@ absl::StatusOr<std::string> CheckRankMemory(const ProgramConfig& config,
   RETURN_IF_ERROR(CheckMemory(needs(0), options.ranks_on_host, limit));
   int64_t activation_bytes = 0;
   if (!options.has_accelerator) {
-    int64_t samples = (config.program.global_batch() + options.world_size - 1) /
-                      options.world_size;
+    int64_t samples = config.PartOf(0, options.world_size).count;
     if (config.program.micro_batch() > 0)
       samples = std::min(samples, config.program.micro_batch());
     ASSIGN_OR_RETURN(

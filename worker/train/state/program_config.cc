@@ -1,5 +1,6 @@
 #include "worker/train/state/program_config.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,7 @@ ModelConfig::Settings NumbersOf(const Message& message) {
     if (field->is_repeated()) {
       for (int j = 0; j < reflection.FieldSize(message, field); ++j)
         values.push_back(reflection.GetRepeatedInt32(message, field, j));
+      if (values.empty()) continue;  // the model's own default
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
       values.push_back(reflection.GetInt32(message, field));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
@@ -61,6 +63,9 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
     case v1::ModelSpec::kBert:
       config = {"bert", NumbersOf(spec.bert())};
       return absl::OkStatus();
+    case v1::ModelSpec::kResnet:
+      config = {"resnet", NumbersOf(spec.resnet())};
+      return absl::OkStatus();
     case v1::ModelSpec::kCustom:
       config = {spec.custom().name(), {}};
       for (const auto& [name, value] : spec.custom().settings())
@@ -71,7 +76,7 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
   }
   return absl::InvalidArgumentError(
       "train.model names no model that this worker has; it has mlp, gpt, "
-      "llama, bert, cnn and custom");
+      "llama, bert, cnn, resnet and custom");
 }
 
 void ParseLabelledText(const v1::LabelledTextSource& spec, DataConfig& config) {
@@ -162,12 +167,27 @@ std::string ProgramConfig::CanonicalText() const {
                       "\nprecision=", PrecisionName(precision));
 }
 
+int64_t ProgramConfig::sample_group() const {
+  const auto group = model.settings.find("norm_group");
+  if (group == model.settings.end() || group->second.size() != 1) return 1;
+  return std::max<int64_t>(1, static_cast<int64_t>(group->second[0]));
+}
+
 absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& given,
                                            Precision default_precision) {
   ProgramConfig config;
   ASSIGN_OR_RETURN(config.program, DefaultProgram(given));
   const v1::TrainProgram& program = config.program;
   RETURN_IF_ERROR(ParseModel(program.model(), config.model));
+  // Of a custom model that is one with norms; others have a rule in the job.
+  if (program.global_batch() % config.sample_group() != 0 ||
+      program.micro_batch() % config.sample_group() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.global_batch and train.micro_batch must be multiples of "
+        "train.model's norm_group (",
+        config.sample_group(), "), got ", program.global_batch(), " and ",
+        program.micro_batch()));
+  }
   config.data.seed = static_cast<uint64_t>(program.seed());
   config.data.needs_held_out = program.evaluate_every() > 0;
   RETURN_IF_ERROR(ParseSource(program.data(), config.data));

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_config.h"
 #include "common/parameter_server/update_rules.h"
+#include "common/plan/partition.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/data/data_config.h"
 #include "worker/member/collective_config.h"
@@ -55,6 +56,15 @@ struct ProgramConfig {
   // that ranks and checkpoints have to know them.
   [[nodiscard]] bool follows_evaluations() const {
     return program.has_early_stop() || program.checkpoint().keep_best();
+  }
+
+  // Returns the number of samples that are computed together: parts of a batch
+  // have whole groups of them.
+  [[nodiscard]] int64_t sample_group() const;
+  // Returns the samples of a batch that belong to a rank.
+  [[nodiscard]] ElemRange PartOf(int data_index, int world_size) const {
+    return PartOfBatch(data_index, world_size, program.global_batch(),
+                       sample_group());
   }
 
   // Returns true if parameters are updated with every rank's gradient at once,

@@ -123,6 +123,46 @@ TEST_P(CnnTrainingTest, LearnsToTellPatternsThatItHasNotSeen) {
   EXPECT_LT(Accuracy(*RunRanks(job, 1)[0]->state), 0.5);
 }
 
+// A ResNet whose norms are over groups of five samples, with running statistics
+// that all ranks hold alike.
+TEST(ResnetTrainingTest, DoesTheSameWithAnyNumberOfRanks) {
+  TestDirectory directory;
+  ProgramConfig job = Job(directory);
+  job.model = {.kind = "resnet",
+               .settings = {{"depth", {10}},
+                            {"height", {kSide}},
+                            {"width", {kSide}},
+                            {"channels", {1}},
+                            {"classes", {kClasses}},
+                            {"filters", {4}},
+                            {"norm_group", {5}}}};
+  job.optimizer.clip_norm = 1;
+  job.program.set_steps(6);
+  const auto alone = RunRanks(job, 1);
+  ASSERT_TRUE(alone[0]->end.ok()) << alone[0]->end.status();
+  const absl::Span<const float> want =
+      alone[0]->state->parameters().Elems<float>();
+  const int64_t statistics = alone[0]->state->plan().statistic_elems();
+  EXPECT_GT(statistics, 0);
+  for (const int ranks : {2, 3}) {
+    const auto results = RunRanks(job, ranks);
+    for (const auto& result : results) {
+      ASSERT_TRUE(result->end.ok()) << result->end.status();
+      EXPECT_EQ(result->state->ParametersHash(),
+                results[0]->state->ParametersHash());
+    }
+    const absl::Span<const float> got =
+        results[0]->state->parameters().Elems<float>();
+    // The first step's sums, and so Adam's steps, differ by rounding.
+    double worst = 0;
+    for (int64_t i = 0; i < statistics; ++i)
+      worst = std::max(worst, std::abs(double{got[i]} - want[i]));
+    EXPECT_LT(worst, 0.05) << ranks;
+  }
+  // They have moved.
+  EXPECT_GT(std::abs(want[0]), 1e-3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, CnnTrainingTest, testing::Values(1, 2));
 
 }  // namespace

@@ -19,12 +19,13 @@ namespace {
 // Evaluation uses the training buffers; a rank with a tiny part of the batch
 // should not evaluate target by target.
 constexpr int64_t kMinBufferedTargets = 64;
+// But large images have buffers of many times their size.
+constexpr int64_t kMaxBufferedPixels = int64_t{1} << 16;
 
 // The rank's samples of a batch.
 ElemRange PartOf(const RankAssignment& assignment,
                  const ProgramConfig& config) {
-  return ChunkOf(assignment.data_index, assignment.world_size,
-                 config.program.global_batch());
+  return config.PartOf(assignment.data_index, assignment.world_size);
 }
 
 // Finds a directory that cannot be written, or is another job's, before the first
@@ -76,8 +77,10 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
 }
 
 absl::Status PreparedJob::ReserveBatch(const RankAssignment& assignment) {
-  const int64_t fewest =
-      std::max<int64_t>(1, kMinBufferedTargets / state_->targets());
+  const int64_t fewest = std::max<int64_t>(
+      1, std::min(kMinBufferedTargets / state_->targets(),
+                  kMaxBufferedPixels /
+                      std::max<int64_t>(1, state_->dataset().shape().pixels)));
   return state_->ReserveBatch(
       std::max(PartOf(assignment, config()).count, fewest));
 }
@@ -91,6 +94,7 @@ absl::Status PreparedJob::StartPrefetcher(const RankAssignment& assignment,
     prefetcher_ = std::make_unique<Prefetcher>(
         state_->dataset(), state_->sampler(),
         Prefetcher::Options{.global_batch = config().program.global_batch(),
+                            .sample_group = config().sample_group(),
                             .max_local_batch = prefetcher_capacity_},
         clock_);
   }

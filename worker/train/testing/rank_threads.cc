@@ -25,13 +25,15 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
   const int world_size = communicator.world_size();
   const int64_t global_batch = state.config().program.global_batch();
   const int64_t local_batch =
-      std::max<int64_t>(ChunkOf(rank, world_size, global_batch).count, 1);
+      std::max<int64_t>(state.config().PartOf(rank, world_size).count, 1);
   RETURN_IF_ERROR(state.ReserveBatch(local_batch));
   if (state.is_sharded())
     state.KeepPartsOf(rank, Topology::OneHost(world_size));
-  Prefetcher prefetcher(
-      state.dataset(), state.sampler(),
-      {.global_batch = global_batch, .max_local_batch = local_batch}, clock);
+  Prefetcher prefetcher(state.dataset(), state.sampler(),
+                        {.global_batch = global_batch,
+                         .sample_group = state.config().sample_group(),
+                         .max_local_batch = local_batch},
+                        clock);
   RETURN_IF_ERROR(prefetcher.Start(state.applied_step() + 1, rank, world_size));
   ProgressBoard board;
   JobFiles files(

@@ -81,6 +81,16 @@ inline ModelConfig SmallBert(double roberta, double classes,
                        {"dropout", {dropout}}}};
 }
 
+inline ModelConfig SmallResnet(double depth, double norm_group) {
+  return {.kind = "resnet",
+          .settings = {{"depth", {depth}},
+                       {"height", {40}},
+                       {"width", {36}},
+                       {"classes", {7}},
+                       {"filters", {8}},
+                       {"norm_group", {norm_group}}}};
+}
+
 struct ModelCase {
   std::string name;
   ModelConfig config;
@@ -110,7 +120,11 @@ inline std::vector<ModelCase> ModelCases() {
           ModelCase{"Llama", SmallLlama(2, 0)},
           ModelCase{"LlamaTied", SmallLlama(4, 1)},
           ModelCase{"LlamaBFloat16", SmallLlama(1, 0), Precision::kBFloat16},
-          ModelCase{"LlamaFloat16", SmallLlama(2, 1), Precision::kFloat16}};
+          ModelCase{"LlamaFloat16", SmallLlama(2, 1), Precision::kFloat16},
+          ModelCase{"Resnet", SmallResnet(10, 1)},
+          ModelCase{"ResnetOfBottlenecks", SmallResnet(14, 1)},
+          ModelCase{"ResnetBFloat16", SmallResnet(10, 1),
+                    Precision::kBFloat16}};
 }
 
 // A model on the GPU with the parameters of one on the CPU.
