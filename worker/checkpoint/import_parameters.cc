@@ -51,11 +51,13 @@ bool IsBertHead(absl::string_view name) {
   return false;
 }
 
+// Or a count that nothing depends on.
 bool IsConstant(absl::string_view name) {
   return absl::EndsWith(name, ".attn.bias") ||
          absl::EndsWith(name, ".attn.masked_bias") ||
          absl::EndsWith(name, ".rotary_emb.inv_freq") ||
-         absl::EndsWith(name, ".embeddings.position_ids");
+         absl::EndsWith(name, ".embeddings.position_ids") ||
+         absl::EndsWith(name, ".num_batches_tracked");
 }
 
 std::string FileOf(const std::string& path) {

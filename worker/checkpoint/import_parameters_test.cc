@@ -94,6 +94,20 @@ TEST_F(ImportParametersTest, ReadsGpt2AsItIsPublished) {
   EXPECT_EQ(parameters_, ArenaOf(plan_, 10));
 }
 
+TEST_F(ImportParametersTest, LeavesOutTheCountsOfPyTorchsNorms) {
+  const std::string bytes(18 * sizeof(float) + sizeof(int64_t), '\0');
+  WriteFile(
+      path_,
+      SafetensorsText(
+          R"({"wte.weight":{"dtype":"F32","shape":[5,3],"data_offsets":[0,60]},)"
+          R"("h.0.ln_1.bias":{"dtype":"F32","shape":[3],"data_offsets":[60,72]},)"
+          R"("bn1.num_batches_tracked":{"dtype":"I64","shape":[],)"
+          R"("data_offsets":[72,80]}})",
+          bytes));
+  const absl::Status status = Import(path_);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(ImportParametersTest, ReadsHalves) {
   const std::vector<uint16_t> ones(18, 0x3c00);
   WriteFile(
