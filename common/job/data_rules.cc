@@ -46,6 +46,14 @@ void CheckData(const v1::TrainProgram& train, SpecErrors& errors) {
                             model.bert().classes(),
                             " classes of train.model.bert, got ", labels));
   }
+  if (has_classes && model.bert().type_vocabulary() > 1 &&
+      model.bert().separator() == 0 &&
+      !data.labelled_text().second_text().empty()) {
+    errors.Add(
+        "train.model.bert.separator must be given where "
+        "train.data.labelled_text.second_text is: without it all tokens are of "
+        "the first of train.model.bert.type_vocabulary types");
+  }
   if (model.has_mlp() && !data.text().vocabulary().empty()) {
     errors.Add(
         "train.data.text.vocabulary makes tokens that train.model.mlp does not "

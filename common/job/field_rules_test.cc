@@ -267,8 +267,7 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
           // Ranks agree on what they derive from these.
           "ringmaster.v1.TrainProgram.precision",
           "ringmaster.v1.GptSpec.preset", "ringmaster.v1.LlamaSpec.preset",
-          "ringmaster.v1.BertSpec.preset",
-          "ringmaster.v1.ResnetSpec.preset",
+          "ringmaster.v1.BertSpec.preset", "ringmaster.v1.ResnetSpec.preset",
           // Ranks that disagree refuse each other's frames.
           "ringmaster.v1.CollectiveSpec.algorithm",
           "ringmaster.v1.CollectiveSpec.transport",

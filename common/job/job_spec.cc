@@ -200,6 +200,25 @@ void CheckEvaluations(const v1::TrainProgram& train, SpecErrors& errors) {
   }
 }
 
+// Samples of a step that go to one worker together.
+int64_t SampleGroup(const v1::TrainProgram& train) {
+  return std::max(1, train.model().resnet().norm_group());
+}
+
+void CheckWorkers(const v1::TrainProgram& train, int max_workers,
+                  SpecErrors& errors) {
+  const int64_t group = SampleGroup(train);
+  if (train.global_batch() / group >= max_workers) return;
+  const std::string times =
+      group == 1
+          ? ""
+          : absl::StrCat(" times train.model.resnet.norm_group (", group, ")");
+  errors.Add(absl::StrCat(
+      "train.global_batch must be at least workers.max (", max_workers, ")",
+      times, ", so that every rank has a ", group == 1 ? "sample" : "group",
+      ", got ", train.global_batch()));
+}
+
 void CheckTrain(const v1::TrainProgram& train, int max_workers,
                 SpecErrors& errors) {
   CheckModel(train, errors);
@@ -210,11 +229,7 @@ void CheckTrain(const v1::TrainProgram& train, int max_workers,
   CheckSample(train, errors);
   CheckEmulation(train, errors);
   CheckEvaluations(train, errors);
-  if (train.global_batch() < max_workers) {
-    errors.Add(absl::StrCat(
-        "train.global_batch must be at least workers.max (", max_workers,
-        "), so that every rank has a sample, got ", train.global_batch()));
-  }
+  CheckWorkers(train, max_workers, errors);
 }
 
 // Checks that each required choice has been made.
@@ -333,7 +348,8 @@ int ScaleLimit(const v1::JobSpec& spec) {
           .GetExtension(v1::rule)
           .at_most());
   if (spec.has_train()) {
-    limit = std::min(limit, spec.train().global_batch());
+    limit = std::min(limit,
+                     spec.train().global_batch() / SampleGroup(spec.train()));
     if (spec.train().parameter_server().colocated())
       limit = std::min<int64_t>(limit, spec.workers().max());
   }

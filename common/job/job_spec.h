@@ -42,8 +42,9 @@ inline constexpr size_t kMaxSpecBytes = 64 << 10;
 // checkpoints, or with commands that may begin anew.
 [[nodiscard]] bool CanGoOnLater(const v1::JobSpec& spec);
 
-// Returns the most workers that the job could be changed to take: each needs a sample of
-// a step, and where workers hold the parameters a shard; 0: it keeps those that it was
+// Returns the most workers that the job could be changed to take: each needs a
+// sample of a step (a group of them, if the model normalizes by groups), and
+// where workers hold the parameters a shard; 0: it keeps those that it was
 // submitted with, as a benchmark.
 [[nodiscard]] int ScaleLimit(const v1::JobSpec& spec);
 

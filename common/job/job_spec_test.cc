@@ -616,6 +616,18 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "train.global_batch must be a multiple of "
                 "train.model.resnet.norm_group (4), got 30"},
+        Mistake{"ResnetHasFewerGroupsThanWorkers",
+                [](auto& s) {
+                  Resnet(s).set_norm_group(4);
+                  s.mutable_workers()->set_max(9);
+                  s.mutable_train()->set_global_batch(32);
+                },
+                "train.global_batch must be at least workers.max (9) times "
+                "train.model.resnet.norm_group (4), so that every rank has a "
+                "group, got 32"},
+        Mistake{"ResnetTooLarge",
+                [](auto& s) { Resnet(s).set_filters(1024); },
+                "train.model.resnet's number of parameters must be at most"},
         Mistake{"CustomWithoutName", [](auto& s) { Custom(s); },
                 "train.model.custom.name must have 1 to 80 bytes, got 0"},
         Mistake{"CustomSettingInfinite",
@@ -948,6 +960,13 @@ INSTANTIATE_TEST_SUITE_P(
                   s.mutable_train()->set_global_batch(4);
                 },
                 "train.global_batch must be at least workers.max (8)"},
+        Mistake{"TwoTextsNeedASeparator",
+                [](auto& s) {
+                  Bert(s).set_classes(2);
+                  LabelledText(s).set_second_text("other");
+                },
+                "train.model.bert.separator must be given where "
+                "train.data.labelled_text.second_text is"},
         Mistake{"MirrorOnNobody",
                 [](auto& s) {
                   s.mutable_workers()->set_max(1);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -109,16 +110,63 @@ void CheckBert(const v1::BertSpec& bert, SpecErrors& errors) {
       errors);
 }
 
-void CheckResnet(const v1::TrainProgram& train, SpecErrors& errors) {
+// Blocks of each stage.
+struct ResnetDepth {
+  int depth;
+  std::array<int, 4> blocks;
+  bool has_bottlenecks;
+};
+constexpr ResnetDepth kResnetDepths[] = {
+    {10, {1, 1, 1, 1}, false},  {14, {1, 1, 1, 1}, true},
+    {18, {2, 2, 2, 2}, false},  {26, {2, 2, 2, 2}, true},
+    {34, {3, 4, 6, 3}, false},  {50, {3, 4, 6, 3}, true},
+    {101, {3, 4, 23, 3}, true}, {152, {3, 8, 36, 3}, true}};
+
+// With the running statistics, which take as much memory.
+double ResnetParameters(const v1::ResnetSpec& resnet,
+                        const ResnetDepth& depth) {
+  // A convolution and its norm.
+  const auto convolution = [](double pixels, double in, double out) {
+    return (pixels * in + 4) * out;
+  };
+  double filters = resnet.filters();
+  double in = filters;
+  double parameters = convolution(49, resnet.channels(), filters);
+  for (const int blocks : depth.blocks) {
+    const double out = depth.has_bottlenecks ? 4 * filters : filters;
+    for (int i = 0; i < blocks; ++i) {
+      // Only a stage's first block changes the size.
+      if (in != out) parameters += convolution(1, in, out);
+      parameters +=
+          depth.has_bottlenecks
+              ? convolution(1, in, filters) + convolution(9, filters, filters) +
+                    convolution(1, filters, out)
+              : convolution(9, in, filters) + convolution(9, filters, filters);
+      in = out;
+    }
+    filters *= 2;
+  }
+  return parameters + (in + 1) * resnet.classes();
+}
+
+void CheckResnetDepth(const v1::ResnetSpec& resnet, SpecErrors& errors) {
   const std::string path = "train.model.resnet";
-  const v1::ResnetSpec& resnet = train.model().resnet();
-  constexpr int kDepths[] = {10, 14, 18, 26, 34, 50, 101, 152};
-  if (std::find(std::begin(kDepths), std::end(kDepths), resnet.depth()) ==
-      std::end(kDepths)) {
+  const auto* const depth = std::find_if(
+      std::begin(kResnetDepths), std::end(kResnetDepths),
+      [&](const ResnetDepth& each) { return each.depth == resnet.depth(); });
+  if (depth == std::end(kResnetDepths)) {
     errors.Add(absl::StrCat(
         path, ".depth must be one of 10, 14, 18, 26, 34, 50, 101, 152, got ",
         resnet.depth()));
+    return;
   }
+  RequireParameters(path, ResnetParameters(resnet, *depth), errors);
+}
+
+void CheckResnet(const v1::TrainProgram& train, SpecErrors& errors) {
+  const std::string path = "train.model.resnet";
+  const v1::ResnetSpec& resnet = train.model().resnet();
+  CheckResnetDepth(resnet, errors);
   for (const auto& [name, size] :
        {std::pair("pixel_mean_permille", resnet.pixel_mean_permille_size()),
         std::pair("pixel_deviation_permille",

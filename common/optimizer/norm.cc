@@ -58,13 +58,16 @@ RM_KERNEL double SumOfSquaresKernel(const T* elems, int64_t count) {
   return lanes[0];
 }
 
+int64_t GrainOf(int64_t count) {
+  return std::max(kMinBlockElems, (count + kMaxBlocks - 1) / kMaxBlocks);
+}
+
 }  // namespace
 
 template <typename T>
 double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems) {
   const auto count = static_cast<int64_t>(elems.size());
-  const int64_t grain =
-      std::max(kMinBlockElems, (count + kMaxBlocks - 1) / kMaxBlocks);
+  const int64_t grain = GrainOf(count);
   double sums[kMaxBlocks] = {};
   pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
     sums[begin / grain] =
@@ -77,8 +80,14 @@ double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems) {
 
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems) {
-  ThreadPool alone(1);
-  return SumOfSquares(alone, elems);
+  const auto count = static_cast<int64_t>(elems.size());
+  const int64_t grain = GrainOf(count);
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += grain) {
+    total += CallOnCpu<SumOfSquaresKernel<T>>(elems.data() + begin,
+                                              std::min(grain, count - begin));
+  }
+  return total;
 }
 
 template double SumOfSquares<float>(ThreadPool&, absl::Span<const float>);

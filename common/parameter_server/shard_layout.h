@@ -51,8 +51,8 @@ class ShardLayout {
 // A stretch of elements, from the shard's beginning, that updates treat alike.
 struct UpdateStretch {
   ElemRange range;
-  bool decays = true;  // as Update::decays
-  double rate = 1;     // multiplies the learning rate; in (0, 1]
+  bool decays = true;        // as Update::decays
+  double rate = 1;           // multiplies the learning rate; in (0, 1]
   double tracking_rate = 0;  // see TensorSpec; such a stretch does not decay
 
   [[nodiscard]] bool is_trained() const { return tracking_rate == 0; }

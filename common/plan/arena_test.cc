@@ -59,6 +59,10 @@ TEST(PageAllocatorTest, PagesAreZeroAgainOnceTheyWereGivenBack) {
   EXPECT_EQ(std::count(bytes + page, bytes + 4 * page, 0), 3 * page);
   PageAllocator::Release(bytes + 6 * page + 1, page);
   EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), 3 * page);
+  PageAllocator::Clear(bytes, 3 * page / 2);
+  EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), 4 * page);
+  PageAllocator::Clear(bytes + 5 * page + 1, 3 * page - 1);
+  EXPECT_EQ(std::count(bytes, bytes + kPages * page, 0), 7 * page - 1);
 }
 
 TEST(PageAllocatorTest, RefusesImpossibleSizes) {

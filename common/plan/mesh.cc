@@ -67,7 +67,7 @@ std::vector<int> PeersOf(int rank, const Topology& topology) {
 
 std::vector<int> MirrorDistances(int mirrors, const Topology& topology) {
   const int n = topology.world_size();
-  // Without its copies on other hosts, to sort the most of them to the front.
+  // Each distance with the number of copies that it leaves on their own host.
   std::vector<std::pair<int, int>> candidates;
   for (int distance = 1; distance < n;
        distance = IsMesh(topology) ? distance + 1 : distance * 2) {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -101,6 +102,15 @@ void PageAllocator::Release(void* data, int64_t size_bytes) {
       (address + static_cast<uintptr_t>(size_bytes)) / page * page;
   if (begin < end)
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void PageAllocator::Clear(void* data, int64_t size_bytes) {
+  Release(data, size_bytes);
+  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t fringe = std::min(size_bytes, page);
+  auto* const bytes = static_cast<char*>(data);
+  std::memset(bytes, 0, static_cast<size_t>(fringe));
+  std::memset(bytes + size_bytes - fringe, 0, static_cast<size_t>(fringe));
 }
 
 void PageAllocator::Deallocate(void* data, int64_t size_bytes) {

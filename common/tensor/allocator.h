@@ -91,6 +91,8 @@ class PageAllocator final : public Allocator {
   // Gives back the pages that lie within `size_bytes` bytes of an allocation of
   // this kind: these are zeros then. Pages that lie there in part stay.
   static void Release(void* data, int64_t size_bytes);
+  // The same, and what lies in pages that stay becomes zeros, too.
+  static void Clear(void* data, int64_t size_bytes);
 
  private:
   void Deallocate(void* data, int64_t size_bytes) override;

@@ -142,15 +142,12 @@ TEST_P(GoldenTest, BFloat16IsAsGoodAsPyTorchs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
-                         ::testing::Values("gpt_adamw", "gpt_clipped",
-                                           "cnn_adamw", "mlp_adamw", "mlp_sgd",
-                                           "llama_adamw", "bert_adamw",
-                                           "roberta_classes_adamw",
-                                           "resnet_sgd"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GoldenTest,
+    ::testing::Values("gpt_adamw", "gpt_clipped", "cnn_adamw", "mlp_adamw",
+                      "mlp_sgd", "llama_adamw", "bert_adamw",
+                      "roberta_classes_adamw", "resnet_sgd"),
+    [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace ringmaster::parity

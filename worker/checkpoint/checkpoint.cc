@@ -264,6 +264,17 @@ absl::Status RemoveOld(const std::string& directory,
   return first;
 }
 
+// The messages of both, if neither is OK, with the code of the first.
+absl::Status Joined(const absl::Status& first, const absl::Status& second) {
+  if (first.ok() || second.ok()) return first.ok() ? second : first;
+  absl::Status joined(first.code(),
+                      absl::StrCat(first.message(), "; ", second.message()));
+  first.ForEachPayload([&joined](absl::string_view url, const auto& payload) {
+    joined.SetPayload(url, payload);
+  });
+  return joined;
+}
+
 // ---- Reading.
 
 absl::Status VerifyFile(const std::string& path, const CheckpointFile& file,
@@ -408,9 +419,10 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
                                 .value_or(contents.step)),
       absl::StrCat(kLatestLink, " does not point to it"));
   if (contents.is_best) {
-    written.link.Update(
-        Annotate(LinkBest(directory, contents.step),
-                 absl::StrCat(kBestLink, " does not point to it")));
+    written.link =
+        Joined(written.link,
+               Annotate(LinkBest(directory, contents.step),
+                        absl::StrCat(kBestLink, " does not point to it")));
   }
   written.removal =
       RemoveOld(directory, *steps, contents.step, contents.job_id, options);

@@ -368,6 +368,13 @@ TEST_F(CheckpointTest, TheBestStaysBesideThoseKept) {
       std::string(WriteCheckpoint(directory_, contents)->link.message()),
       HasSubstr("best does not point to it: "));
   EXPECT_EQ(StepOfBest(directory_), std::nullopt);
+  fs::remove(directory_ + "/latest");
+  WriteFile(directory_ + "/latest", "mine");
+  contents.step = 60;
+  const std::string message(
+      WriteCheckpoint(directory_, contents)->link.message());
+  EXPECT_THAT(message, HasSubstr("latest does not point to it: "));
+  EXPECT_THAT(message, HasSubstr("; best does not point to it: "));
 }
 
 TEST_F(CheckpointTest, ACheckpointWithoutItsLinkCounts) {

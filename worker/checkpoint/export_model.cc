@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr char kGenerationConfigFile[] = "generation_config.json";
+constexpr char kTokenizerConfigFile[] = "tokenizer_config.json";
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
 constexpr int64_t kMaxCompanionBytes = int64_t{1} << 28;
 // Larger ones become infinities in float16.
@@ -254,25 +255,31 @@ std::vector<CheckpointCompanion> FindCompanions(
     const fs::path found = fs::absolute(path, error);
     return error ? fs::path(path) : found;
   };
-  if (!vocabulary.empty() && merges.empty())
-    return {{"vocab.txt", absolute(vocabulary).string()}};
-  if (!vocabulary.empty()) {
-    return {{"vocab.json", absolute(vocabulary).string()},
-            {"merges.txt", absolute(merges).string()}};
-  }
-  std::vector<CheckpointCompanion> found;
-  if (initial_parameters.empty()) return found;
-  fs::path beside = absolute(initial_parameters);
   struct stat seen = {};
   const auto is_there = [&seen](const fs::path& path) {
     return ProcessFiles().Stat(path.string(), seen) == 0;
   };
+  std::vector<CheckpointCompanion> found;
+  if (!vocabulary.empty() && merges.empty()) {
+    const fs::path path = absolute(vocabulary);
+    found.push_back({"vocab.txt", path.string()});
+    // Without it Hugging Face's tokenizer makes all letters lower case.
+    const fs::path config = path.parent_path() / kTokenizerConfigFile;
+    if (is_there(config))
+      found.push_back({kTokenizerConfigFile, config.string()});
+    return found;
+  }
+  if (!vocabulary.empty()) {
+    return {{"vocab.json", absolute(vocabulary).string()},
+            {"merges.txt", absolute(merges).string()}};
+  }
+  if (initial_parameters.empty()) return found;
+  fs::path beside = absolute(initial_parameters);
   if (!is_there(beside) || !S_ISDIR(seen.st_mode))
     beside = beside.parent_path();
   for (const char* const name :
        {"vocab.json", "merges.txt", "vocab.txt", "tokenizer.json",
-        "tokenizer_config.json", "special_tokens_map.json",
-        "added_tokens.json"}) {
+        kTokenizerConfigFile, "special_tokens_map.json", "added_tokens.json"}) {
     if (is_there(beside / name))
       found.push_back({name, (beside / name).string()});
   }

@@ -39,8 +39,9 @@ struct ExportedModel {
     const std::string& checkpoint, const std::string& out, DType dtype);
 
 // Returns the files of a job's tokenizer, with absolute paths: GPT-2's `vocabulary` and
-// `merges`, BERT's `vocabulary` without `merges` or, if both are "", what lies beside the
-// initial parameters, which are a file or a directory, or "".
+// `merges`, BERT's `vocabulary` without `merges` and tokenizer_config.json, if
+// it lies beside that, or, if both are "", what lies beside the initial
+// parameters, which are a file or a directory, or "".
 [[nodiscard]] std::vector<CheckpointCompanion> FindCompanions(
     const std::string& vocabulary, const std::string& merges,
     const std::string& initial_parameters);

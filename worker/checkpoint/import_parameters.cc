@@ -23,9 +23,11 @@ namespace {
 
 constexpr absl::string_view kPrefix = "transformer.";
 constexpr char kOutputWeight[] = "lm_head.weight";
-// Those of GPT-2 and of Llama.
-constexpr absl::string_view kTokenEmbeddings[] = {"wte.weight",
-                                                  "model.embed_tokens.weight"};
+// Those of GPT-2, Llama, BERT and RoBERTa.
+constexpr absl::string_view kTokenEmbeddings[] = {
+    "wte.weight", "model.embed_tokens.weight",
+    "bert.embeddings.word_embeddings.weight",
+    "roberta.embeddings.word_embeddings.weight"};
 // Elements that are compared at a time.
 constexpr int64_t kPieceElems = int64_t{1} << 18;
 
@@ -49,6 +51,16 @@ bool IsBertHead(absl::string_view name) {
     if (absl::StartsWith(name, head)) return true;
   }
   return false;
+}
+
+// Of the head that predicts masked tokens: the bias of its output, and the
+// weight, for which a model of ours has the token embedding.
+bool IsMaskedBias(absl::string_view name) {
+  return name == "cls.predictions.bias" || name == "lm_head.bias";
+}
+bool IsMaskedWeight(absl::string_view name) {
+  return name == "cls.predictions.decoder.weight" ||
+         name == "lm_head.decoder.weight";
 }
 
 // Or a count that nothing depends on.
@@ -75,6 +87,7 @@ class Importer {
     for (const PlannedTensor& tensor : plan.tensors()) {
       planned_.emplace(CommonName(tensor.spec.name), &tensor);
       is_bert_ |= absl::EndsWith(tensor.spec.name, ".word_embeddings.weight");
+      is_masked_ |= IsMaskedBias(tensor.spec.name);
     }
   }
 
@@ -113,7 +126,7 @@ class Importer {
                                        "\" before it"));
         }
       } else if (is_bert_ && IsBertHead(entry.name)) {
-        continue;
+        if (is_masked_ && IsMaskedWeight(entry.name)) output_weight_ = &entry;
       } else if (entry.name == kOutputWeight) {
         output_weight_ = &entry;
       } else if (!IsConstant(entry.name) && surplus_ == nullptr) {
@@ -147,10 +160,12 @@ class Importer {
       if (found == planned_.end()) found = planned_.find(name);
     }
     if (found == planned_.end())
-      return Mismatch("lm_head.weight is not in the job's model");
+      return Mismatch(
+          absl::StrCat(output_weight_->name, " is not in the job's model"));
     const PlannedTensor& embedding = *found->second;
     const auto untied = [&] {
-      return Mismatch(absl::StrCat("lm_head.weight differs from ", found->first,
+      return Mismatch(absl::StrCat(output_weight_->name, " differs from ",
+                                   found->first,
                                    ", but the job's model has one tensor for "
                                    "both"));
     };
@@ -175,6 +190,7 @@ class Importer {
   const Plan& plan_;
   const absl::Span<float> parameters_;
   bool is_bert_ = false;
+  bool is_masked_ = false;  // predicts masked tokens, if it is a BERT
   absl::flat_hash_map<std::string, const PlannedTensor*> planned_;
   absl::flat_hash_map<const PlannedTensor*, const SafetensorsEntry*> entries_;
   const SafetensorsEntry* output_weight_ = nullptr;

@@ -192,6 +192,26 @@ TEST_F(ImportBertTest, ItsOwnHeadIsTakenOverIfItFits) {
       HasSubstr("bert.embeddings.LayerNorm.weight is not in the file"));
 }
 
+TEST_F(ImportBertTest, AnOutputOfItsOwnIsNotDroppedWhereTokensArePredicted) {
+  const Plan masked =
+      PlanOf({{"cls.predictions.bias", {5}, {}},
+              {"bert.embeddings.LayerNorm.weight", {3}, {}},
+              {"bert.embeddings.word_embeddings.weight", {5, 3}, {}}});
+  const auto status_of = [&](const Plan& plan, float base) {
+    WriteEntries(
+        {words_, norm_, {"cls.predictions.decoder.weight", {5, 3}, base}});
+    std::vector<float> parameters(static_cast<size_t>(plan.total_elems()));
+    return ImportParameters(path_, plan, absl::MakeSpan(parameters));
+  };
+  EXPECT_TRUE(status_of(masked, words_.base).ok());
+  EXPECT_TRUE(status_of(bert_, words_.base + 1).ok());
+  const absl::Status status = status_of(masked, words_.base + 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(),
+              HasSubstr("cls.predictions.decoder.weight differs from "
+                        "bert.embeddings.word_embeddings.weight"));
+}
+
 TEST_F(ImportParametersTest, NamesAFileThatIsNotThere) {
   const absl::Status status = Import(directory_);
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

@@ -1,8 +1,9 @@
 #include "worker/data/labelled_records.h"
 
 #include <algorithm>
-#include <optional>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
@@ -13,6 +14,11 @@ namespace ringmaster {
 namespace {
 
 using nlohmann::json;
+
+// Lines that a row reaches over at most where one was malformed.
+constexpr int64_t kMostLinesAgain = 16;
+// Columns that an error names.
+constexpr size_t kMostNames = 20;
 
 // One line of a CSV file, or as many as its quoted fields reach over.
 struct CsvRow {
@@ -35,8 +41,13 @@ class CsvReader {
     if (text_.empty()) return std::nullopt;
     CsvRow row = {.line = line_};
     const std::string_view begin = text_;
+    // Else each line after a quote too many could be read up to the end.
+    const bool is_again = begin.size() > tried_;
+    last_line_ = is_again ? row.line + kMostLinesAgain
+                          : std::numeric_limits<int64_t>::max();
     while (true) {
       if (!TakeField(row)) {
+        if (!is_again) tried_ = text_.size();
         // The rest is read from the next line on.
         row.fields.clear();
         text_ = begin;
@@ -74,8 +85,9 @@ class CsvReader {
       return true;
     }
     std::string field;
-    for (size_t i = 1; i < text_.size(); ++i) {
-      if (text_[i] == '\n') ++line_;
+    size_t i = 1;
+    for (; i < text_.size(); ++i) {
+      if (text_[i] == '\n' && ++line_ > last_line_) break;
       if (text_[i] != '"') {
         field.push_back(text_[i]);
         continue;
@@ -93,12 +105,16 @@ class CsvReader {
       row.problem = "a quoted field ends before its column does";
       return false;
     }
+    text_.remove_prefix(i);
     row.problem = "a quoted field has no end";
     return false;
   }
 
   std::string_view text_;
   int64_t line_ = 1;
+  int64_t last_line_ = 0;  // that the row may reach
+  // The bytes that are behind those of the last malformed row.
+  size_t tried_ = std::numeric_limits<size_t>::max();
 };
 
 absl::StatusOr<size_t> FindColumn(const CsvRow& head, const std::string& name) {
@@ -106,8 +122,11 @@ absl::StatusOr<size_t> FindColumn(const CsvRow& head, const std::string& name) {
   if (found != head.fields.end())
     return static_cast<size_t>(found - head.fields.begin());
   std::string known;
-  for (const std::string& field : head.fields)
-    absl::StrAppend(&known, known.empty() ? "" : ", ", Quoted(field));
+  const size_t named = std::min(head.fields.size(), kMostNames);
+  for (size_t i = 0; i < named; ++i)
+    absl::StrAppend(&known, i == 0 ? "" : ", ", Quoted(head.fields[i]));
+  if (named < head.fields.size())
+    absl::StrAppend(&known, " and ", head.fields.size() - named, " more");
   return absl::InvalidArgumentError(absl::StrCat(
       "has no column ", Quoted(name), "; line ", head.line, " names ", known));
 }
@@ -148,9 +167,74 @@ LabelledRecord ParseObject(const json& object, const RecordColumns& columns) {
   return record;
 }
 
+class CsvRecords final : public RecordReader {
+ public:
+  // The columns' numbers; `second` may be `first`.
+  CsvRecords(CsvReader reader, size_t columns, size_t first, size_t second,
+             size_t label)
+      : reader_(reader),
+        columns_(columns),
+        first_(first),
+        second_(second),
+        label_(label) {}
+
+  std::optional<LabelledRecord> Next() override {
+    std::optional<CsvRow> row = reader_.Next();
+    if (!row.has_value()) return std::nullopt;
+    LabelledRecord record;
+    record.line = row->line;
+    record.problem = std::move(row->problem);
+    if (record.problem.empty() && row->fields.size() != columns_) {
+      record.problem =
+          absl::StrCat("has ", row->fields.size(), " fields, but there are ",
+                       columns_, " columns");
+    }
+    if (!record.problem.empty()) return record;
+    record.text = row->fields[first_];
+    if (second_ != first_) record.second_text = row->fields[second_];
+    record.label = row->fields[label_];
+    return record;
+  }
+
+ private:
+  CsvReader reader_;
+  const size_t columns_;
+  const size_t first_;
+  const size_t second_;
+  const size_t label_;
+};
+
+class JsonRecords final : public RecordReader {
+ public:
+  JsonRecords(std::string_view text, const RecordColumns& columns)
+      : text_(text), columns_(columns) {}
+
+  std::optional<LabelledRecord> Next() override {
+    while (!text_.empty()) {
+      const size_t end = std::min(text_.find('\n'), text_.size());
+      const std::string_view content = text_.substr(0, end);
+      text_.remove_prefix(std::min(end + 1, text_.size()));
+      ++line_;
+      if (content.find_first_not_of(" \t\r") == std::string_view::npos)
+        continue;
+      const json object =
+          json::parse(content, nullptr, /*allow_exceptions=*/false);
+      LabelledRecord record = ParseObject(object, columns_);
+      record.line = line_;
+      return record;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::string_view text_;
+  const RecordColumns columns_;
+  int64_t line_ = 0;  // the last one read
+};
+
 }  // namespace
 
-absl::StatusOr<std::vector<LabelledRecord>> ParseCsvRecords(
+absl::StatusOr<std::unique_ptr<RecordReader>> ReadCsvRecords(
     std::string_view text, const RecordColumns& columns) {
   CsvReader reader(text);
   const std::optional<CsvRow> head = reader.Next();
@@ -166,38 +250,13 @@ absl::StatusOr<std::vector<LabelledRecord>> ParseCsvRecords(
     ASSIGN_OR_RETURN(second, FindColumn(*head, columns.second_text));
   }
   ASSIGN_OR_RETURN(const size_t label, FindColumn(*head, columns.label));
-  std::vector<LabelledRecord> records;
-  while (std::optional<CsvRow> row = reader.Next()) {
-    LabelledRecord& record = records.emplace_back();
-    record.line = row->line;
-    record.problem = row->problem;
-    if (record.problem.empty() && row->fields.size() != head->fields.size()) {
-      record.problem =
-          absl::StrCat("has ", row->fields.size(), " fields, but there are ",
-                       head->fields.size(), " columns");
-    }
-    if (!record.problem.empty()) continue;
-    record.text = row->fields[first];
-    if (second != first) record.second_text = row->fields[second];
-    record.label = row->fields[label];
-  }
-  return records;
+  return std::make_unique<CsvRecords>(reader, head->fields.size(), first,
+                                      second, label);
 }
 
-std::vector<LabelledRecord> ParseJsonRecords(std::string_view text,
-                                             const RecordColumns& columns) {
-  std::vector<LabelledRecord> records;
-  for (int64_t line = 1; !text.empty(); ++line) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view content = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (content.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const json object =
-        json::parse(content, nullptr, /*allow_exceptions=*/false);
-    records.push_back(ParseObject(object, columns));
-    records.back().line = line;
-  }
-  return records;
+std::unique_ptr<RecordReader> ReadJsonRecords(std::string_view text,
+                                              const RecordColumns& columns) {
+  return std::make_unique<JsonRecords>(text, columns);
 }
 
 }  // namespace ringmaster

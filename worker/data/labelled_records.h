@@ -1,14 +1,13 @@
 // Records of text and a label, in a CSV file (RFC 4180) whose first line names
 // the columns, or in a file of JSON objects, one in each line.
-//
-// Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_DATA_LABELLED_RECORDS_H_
 #define RINGMASTER_WORKER_DATA_LABELLED_RECORDS_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,14 +30,27 @@ struct LabelledRecord {
   std::string label;
 };
 
+// Hands out the records of a text, which must outlive it, one at a time. All of
+// them together take time linear in the text, whatever it holds.
+//
+// Thread-safety: thread-compatible.
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  // Nothing at the end.
+  [[nodiscard]] virtual std::optional<LabelledRecord> Next() = 0;
+};
+
 // A quoted field may have commas, line ends and doubled quotes in it. Lines may
-// end in CR LF; empty ones are no records.
+// end in CR LF; empty ones are no records. After the line where a malformed
+// record begins the next one begins another; as far as the malformed one was
+// read, records reach over at most 16 more lines.
 //   INVALID_ARGUMENT  the first line lacks one of the columns, or is malformed
-[[nodiscard]] absl::StatusOr<std::vector<LabelledRecord>> ParseCsvRecords(
+[[nodiscard]] absl::StatusOr<std::unique_ptr<RecordReader>> ReadCsvRecords(
     std::string_view text, const RecordColumns& columns);
 
 // Texts are strings; labels are strings, numbers or booleans.
-[[nodiscard]] std::vector<LabelledRecord> ParseJsonRecords(
+[[nodiscard]] std::unique_ptr<RecordReader> ReadJsonRecords(
     std::string_view text, const RecordColumns& columns);
 
 }  // namespace ringmaster

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -161,14 +162,14 @@ absl::StatusOr<int32_t> ClassOf(const DataConfig& config,
                    config.classes, " classes (0 to ", config.classes - 1, ")"));
 }
 
-absl::StatusOr<std::vector<LabelledRecord>> ParseRecords(
+absl::StatusOr<std::unique_ptr<RecordReader>> OpenRecords(
     const DataConfig& config, const std::string& path, std::string_view text) {
   const RecordColumns columns = {config.text_column, config.second_text_column,
                                  config.label_column};
   if (absl::EndsWithIgnoreCase(path, ".jsonl") ||
       absl::EndsWithIgnoreCase(path, ".json"))
-    return ParseJsonRecords(text, columns);
-  auto records = ParseCsvRecords(text, columns);
+    return ReadJsonRecords(text, columns);
+  auto records = ReadCsvRecords(text, columns);
   if (!records.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " ", records.status().message()));
@@ -203,21 +204,27 @@ class Reader {
     hash.Add(file.bytes().data(), file.bytes().size());
     files_.push_back({path, bytes, hash.Digest()});
     ASSIGN_OR_RETURN(
-        const std::vector<LabelledRecord> records,
-        ParseRecords(config_, path,
-                     {reinterpret_cast<const char*>(file.bytes().data()),
-                      file.bytes().size()}));
+        const std::unique_ptr<RecordReader> records,
+        OpenRecords(config_, path,
+                    {reinterpret_cast<const char*>(file.bytes().data()),
+                     file.bytes().size()}));
     Samples samples;
-    samples.index = SampleIndex(static_cast<int64_t>(records.size()));
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (i % kPieceRecords == 0) RETURN_IF_ERROR(CheckNotCancelled(cancel_));
-      RETURN_IF_ERROR(Append(path, records[i], samples));
+    std::vector<int64_t> left_out;
+    while (true) {
+      if (samples.labels.size() % kPieceRecords == 0)
+        RETURN_IF_ERROR(CheckNotCancelled(cancel_));
+      const std::optional<LabelledRecord> record = records->Next();
+      if (!record.has_value()) break;
+      RETURN_IF_ERROR(Append(path, *record, samples, left_out));
     }
+    samples.index = SampleIndex(static_cast<int64_t>(samples.labels.size()));
+    for (const int64_t number : left_out)
+      samples.index.Skip(number, number + 1);
     return samples;
   }
 
   absl::Status Append(const std::string& path, const LabelledRecord& record,
-                      Samples& samples) {
+                      Samples& samples, std::vector<int64_t>& left_out) {
     absl::StatusOr<int32_t> label =
         record.problem.empty() ? ClassOf(config_, record.label)
                                : absl::InvalidArgumentError(record.problem);
@@ -226,11 +233,10 @@ class Reader {
           path, ": line ", record.line, ": ", label.status().message(),
           "; \"corrupt_records: skip\" leaves out such samples"));
     }
-    const auto number = static_cast<int64_t>(samples.labels.size());
     if (label.ok()) {
       AppendSample(config_, framing_, record, samples.tokens);
     } else {
-      samples.index.Skip(number, number + 1);
+      left_out.push_back(static_cast<int64_t>(samples.labels.size()));
     }
     samples.ends.push_back(samples.tokens.size());
     samples.labels.push_back(label.ok() ? *label : 0);
@@ -324,6 +330,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateLabelledTextDataset(
     return absl::InvalidArgumentError(
         "data.path: labelled text is for a model with classes, which this one "
         "does not have");
+  }
+  const size_t names = config.label_names.size();
+  if (names > 0 && names != static_cast<size_t>(config.classes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.labels: there are ", names,
+                     " names, but the model has ", config.classes, " classes"));
   }
   if (config.shape.tokens < kLeastTokens) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -104,6 +104,10 @@ TEST_F(LabelledTextDatasetTest, LabelsMayHaveNames) {
   config.label_names = {"bad", "fair", "fine"};
   EXPECT_THAT(Error(config),
               HasSubstr("line 2: the label \"good\" is none of the 3 classes"));
+  config.label_names = {"bad", "fair", "good", "best"};
+  EXPECT_THAT(Error(config),
+              HasSubstr("data.labels: there are 4 names, but the model has 3 "
+                        "classes"));
 }
 
 TEST_F(LabelledTextDatasetTest, TheEndIsHeldOutUnlessThereIsAFile) {
@@ -149,10 +153,39 @@ TEST_F(LabelledTextDatasetTest, BadRecordsAreNamedOrSkipped) {
               HasSubstr("\"label\" is neither a string nor a whole number"));
 }
 
+TEST_F(LabelledTextDatasetTest, AQuoteTooManyCostsTimeLinearInTheFile) {
+  constexpr int kLines = 100000;
+  std::string text = "text,label\n";
+  for (int i = 0; i < kLines; ++i) text += "a\",\"b\n";
+  for (const char* const end : {"c,1\n", "\"x\nc,1\n"}) {
+    DataConfig config = Config("a.csv", text + end);
+    config.skip_corrupt = true;
+    const auto dataset = CreateDataset(config);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->size(Split::kTrain), 1);
+    EXPECT_EQ(Sample(**dataset, 0)[1], 6);
+    EXPECT_GE((*dataset)->skipped_samples(), kLines);
+  }
+}
+
+TEST_F(LabelledTextDatasetTest, ARowOfManyLinesIsReadBehindABadOne) {
+  DataConfig config = Config("a.csv", "text,label\n\"d,1\n\"a\nb\",1\n");
+  config.skip_corrupt = true;
+  const auto dataset = CreateDataset(config);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->size(Split::kTrain), 1);
+  EXPECT_EQ((*dataset)->skipped_samples(), 1);
+  EXPECT_THAT(Sample(**dataset, 0), ElementsAre(2, 4, 5, 3, 0, 0, 0, 1));
+}
+
 TEST_F(LabelledTextDatasetTest, WhatDoesNotFitIsSaidInOneLine) {
   EXPECT_THAT(Error(Config("a.csv", "sentence,label\na,0\n")),
               HasSubstr("a.csv has no column \"text\"; line 1 names "
                         "\"sentence\", \"label\""));
+  std::string columns;
+  for (int i = 0; i < 25; ++i) columns += "c,";
+  const std::string error = Error(Config("a.csv", columns + "c\n"));
+  EXPECT_THAT(error, HasSubstr("\"c\", \"c\" and 6 more"));
   EXPECT_THAT(Error(Config("a.csv", "")), HasSubstr("a.csv is empty"));
   EXPECT_THAT(Error(Config("a.csv", "text,label\n")),
               HasSubstr("has no valid record to train on; 0 were left out"));

@@ -44,6 +44,8 @@ CharKind KindOf(utf8proc_int32_t c) {
   if (IsAsciiMark(c) || IsIdeograph(c)) return CharKind::kAlone;
   switch (utf8proc_category(c)) {
     case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
       return CharKind::kSpace;
     case UTF8PROC_CATEGORY_PC:
     case UTF8PROC_CATEGORY_PD:

@@ -88,6 +88,7 @@ TEST_F(WordPieceTokenizerTest, DropsControlsAndBytesThatAreNoText) {
   EXPECT_EQ(Tokens("lo\xffw\xef\xbf\xbd"), "low");
   EXPECT_EQ(Tokens(std::string_view("lo\0w", 4)), "low");
   EXPECT_EQ(Tokens("low\u00a0low\tlow"), "low low low");
+  EXPECT_EQ(Tokens("low\u2028low\u2029low"), "low low low");
 }
 
 TEST_F(WordPieceTokenizerTest, BadVocabulariesAreNamed) {

@@ -4,6 +4,7 @@
 
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/classifier.h"
 
 namespace ringmaster {
 namespace {
@@ -189,9 +190,13 @@ void ForEachBlock(const Compute& compute, int64_t rows, const Run& run) {
   });
 }
 
+// A running variance may be below 0: asynchronous workers measure their ways
+// from a value that is outdated, and all of these together may lead too far. 0
+// stands for it; a NaN stays one.
 template <typename T>
 T InverseDeviation(T variance, double epsilon) {
-  return T{1} / std::sqrt(variance + static_cast<T>(epsilon));
+  const T least = variance < T{0} ? T{0} : variance;
+  return T{1} / std::sqrt(least + static_cast<T>(epsilon));
 }
 
 // factor [channels] =
@@ -385,9 +390,9 @@ void BatchNormPredict(const Compute& compute, const BatchNormShape& shape,
 
 template <typename T>
 void BatchNormTrack(const Compute& /*compute*/, const BatchNormShape& shape,
-                    double scale, Write write, const T* mean, const T* variance,
-                    const T* running_mean, const T* running_variance, T* dmean,
-                    T* dvariance) {
+                    const LossTerms& terms, Write write, const T* mean,
+                    const T* variance, const T* running_mean,
+                    const T* running_variance, T* dmean, T* dvariance) {
   const int64_t channels = shape.channels;
   if (write == Write::kSet) {
     std::fill_n(dmean, channels, T{0});
@@ -396,7 +401,7 @@ void BatchNormTrack(const Compute& /*compute*/, const BatchNormShape& shape,
   for (int64_t group = 0; group < shape.groups(); ++group) {
     const auto rows = static_cast<double>(shape.rows_of(group));
     const auto weight =
-        static_cast<T>(scale * rows / static_cast<double>(shape.pixels));
+        static_cast<T>(terms.scale * rows / static_cast<double>(shape.pixels));
     const auto unbiased = static_cast<T>(rows > 1 ? rows / (rows - 1) : 1);
     for (int64_t i = 0; i < channels; ++i) {
       const int64_t at = group * channels + i;
@@ -446,8 +451,8 @@ void BatchNormBackward(const Compute& compute, const BatchNormShape& shape,
       const Compute&, const BatchNormShape&, const T*, const T*, const T*,     \
       const T*, const T*, const BatchNormNext<T>&, T*, T*);                    \
   template void BatchNormTrack<T>(const Compute&, const BatchNormShape&,       \
-                                  double, Write, const T*, const T*, const T*, \
-                                  const T*, T*, T*);                           \
+                                  const LossTerms&, Write, const T*, const T*, \
+                                  const T*, const T*, T*, T*);                 \
   template void BatchNormBackward<T>(                                          \
       const Compute&, const BatchNormShape&, Write, const T*, const T*,        \
       const T*, const T*, const T*, const T*, T*, T*, T*, T*, T*);

@@ -24,6 +24,8 @@
 
 namespace ringmaster {
 
+struct LossTerms;  // of classifier.h
+
 struct BatchNormShape {
   int64_t batch;
   int64_t pixels;
@@ -65,7 +67,7 @@ void BatchNormForward(const Compute& compute, const BatchNormShape& shape,
                       const BatchNormNext<T>& next, T* scratch, T* y, T* mean,
                       T* variance);
 
-// y =, by running statistics.
+// y =, by running statistics; a variance below 0 counts as 0.
 template <typename T>
 void BatchNormPredict(const Compute& compute, const BatchNormShape& shape,
                       const T* x, const T* gamma, const T* beta,
@@ -74,12 +76,14 @@ void BatchNormPredict(const Compute& compute, const BatchNormShape& shape,
 
 // The way from the groups' statistics to the running ones, as if these were
 // parameters with a gradient: = or += the sum over the groups of
-// scale * samples * (running - group's), which is 0 for an empty batch.
+// terms.scale * samples * (running - group's), which is 0 for an empty batch.
+// The scale is a sample's: where a sample has several targets, the caller
+// multiplies the pass's, which is a target's, by their number.
 template <typename T>
 void BatchNormTrack(const Compute& compute, const BatchNormShape& shape,
-                    double scale, Write write, const T* mean, const T* variance,
-                    const T* running_mean, const T* running_variance, T* dmean,
-                    T* dvariance);
+                    const LossTerms& terms, Write write, const T* mean,
+                    const T* variance, const T* running_mean,
+                    const T* running_variance, T* dmean, T* dvariance);
 
 // dx =; dgamma and dbeta = or +=. If the norm is rectified, y is what forward
 // left, and else null. dbranch =, the gradient of the sum of norm and branch,

@@ -36,9 +36,7 @@ struct ModelCase {
   // Evaluation normalizes by other statistics than training.
   bool has_running_statistics() const { return small.kind == "resnet"; }
   bool trains_on_another_loss() const {
-    const bool masks_other_tokens =
-        small.kind == "bert" && !small.settings.contains("classes");
-    return has_dropout() || has_running_statistics() || masks_other_tokens;
+    return has_dropout() || has_running_statistics();
   }
 };
 
@@ -571,8 +569,10 @@ TEST_P(ModelPropertiesTest, BuffersGrowWithTheBatch) {
   };
   const int64_t sixteen = bytes(32) - bytes(16);
   EXPECT_GT(sixteen, 0);
-  // Less where scratch for some samples at a time is enough for all.
-  EXPECT_GT(bytes(64) - bytes(32), 0.5 * sixteen);
+  // Less in a model of convolutions as products, whose scratch for some samples
+  // at a time is enough for all.
+  const double least = GetParam().has_running_statistics() ? 0.5 : 1.5;
+  EXPECT_GT(bytes(64) - bytes(32), least * sixteen);
   EXPECT_LT(bytes(64) - bytes(32), 2.5 * sixteen);
 }
 

@@ -10,6 +10,7 @@
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 #include "worker/nn/batch_norm.h"
+#include "worker/nn/classifier.h"
 #include "worker/nn/pixels.h"
 #include "worker/nn/pooling.h"
 #include "worker/nn/strided_conv.h"
@@ -277,9 +278,9 @@ TEST(BatchNormTest, RunningStatisticsGoTheirWayToTheMeanOverAllSamples) {
   double dmean = 100;
   double dvariance = 100;
   const auto track = [&](Write write) {
-    BatchNormTrack<double>({.pool = pool}, shape, 1.0 / 3, write, mean.data(),
-                           variance.data(), &running_mean, &running_variance,
-                           &dmean, &dvariance);
+    BatchNormTrack<double>({.pool = pool}, shape, {.scale = 1.0 / 3}, write,
+                           mean.data(), variance.data(), &running_mean,
+                           &running_variance, &dmean, &dvariance);
   };
   track(Write::kSet);
   EXPECT_NEAR(running_mean - dmean, (2 * 1 + 4) / 3.0, 1e-12);
@@ -310,6 +311,25 @@ TEST(BatchNormTest, PredictsWithRunningStatistics) {
         branch[i];
     EXPECT_NEAR(y[i], std::max(0.0, want), 1e-6);
   }
+}
+
+// As asynchronous workers may leave it.
+TEST(BatchNormTest, ANegativeRunningVarianceIsZeroAndANanStaysOne) {
+  ThreadPool pool(1);
+  const BatchNormShape shape = {1, 1, 2};
+  const std::vector<float> x = {1, 1}, ones(2, 1.0f), zeros(2, 0.0f);
+  auto scratch = Unwritten<float>(BatchNormScratchElems({.pool = pool}, shape));
+  const auto predict = [&](const std::vector<float>& variance) {
+    std::vector<float> y(2);
+    BatchNormPredict<float>({.pool = pool}, shape, x.data(), ones.data(),
+                            zeros.data(), zeros.data(), variance.data(), {},
+                            scratch.data(), y.data());
+    return y;
+  };
+  const std::vector<float> got =
+      predict({-0.5f, std::numeric_limits<float>::quiet_NaN()});
+  EXPECT_EQ(got[0], predict(zeros)[0]);
+  EXPECT_TRUE(std::isnan(got[1]));
 }
 
 TEST(MaxPool3Test, TakesTheFirstLargestAndGivesItTheGradient) {

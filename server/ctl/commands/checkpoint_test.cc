@@ -380,9 +380,13 @@ TEST_F(ExportTest, TheTokenizerLiesBesideTheInitialParameters) {
   EXPECT_THAT(FindCompanions("", "", ""), IsEmpty());
 }
 
-TEST_F(ExportTest, BertsTokenizerIsOneFile) {
-  const std::vector<CheckpointCompanion> expected = {
+TEST_F(ExportTest, BertsTokenizerIsOneFileAndItsSettings) {
+  std::vector<CheckpointCompanion> expected = {
       {"vocab.txt", directory_ + "/words"}};
+  EXPECT_EQ(FindCompanions(directory_ + "/words", "", ""), expected);
+  const std::string settings = directory_ + "/tokenizer_config.json";
+  WriteFile(settings, R"({"do_lower_case": false})");
+  expected.push_back({"tokenizer_config.json", settings});
   EXPECT_EQ(FindCompanions(directory_ + "/words", "", ""), expected);
 }
 

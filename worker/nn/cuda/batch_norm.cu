@@ -25,8 +25,10 @@ struct Rows {
   int64_t block_rows;
 };
 
+// A running variance may be below 0, for which 0 stands (see
+// worker/nn/batch_norm.cc); a NaN stays one.
 __device__ inline float InverseDeviation(float variance, float epsilon) {
-  return 1.0f / sqrtf(variance + epsilon);
+  return 1.0f / sqrtf((variance < 0 ? 0.0f : variance) + epsilon);
 }
 
 // Adds up a block's pairs of sums, kWidth columns of each thread, and calls
@@ -273,8 +275,9 @@ struct TrackArrays {
   float* dvariance;
 };
 
-__global__ void BatchNormTrackKernel(BatchNormShape shape, const float* scale,
-                                     Write write, TrackArrays at) {
+__global__ void BatchNormTrackKernel(BatchNormShape shape,
+                                     const DeviceLossTerms* terms, Write write,
+                                     TrackArrays at) {
   const int64_t channel =
       static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (channel >= shape.channels) return;
@@ -285,7 +288,7 @@ __global__ void BatchNormTrackKernel(BatchNormShape shape, const float* scale,
   for (int64_t first = 0; first < shape.batch; first += group_samples) {
     const int64_t samples = std::min(group_samples, shape.batch - first);
     const auto rows = static_cast<float>(samples * shape.pixels);
-    const float weight = *scale * static_cast<float>(samples);
+    const float weight = terms->scale * static_cast<float>(samples);
     const float unbiased = rows > 1 ? rows / (rows - 1) : 1;
     const int64_t i = first / group_samples * shape.channels + channel;
     dmean += weight * (at.running_mean[channel] - at.mean[i]);
@@ -439,15 +442,15 @@ void BatchNormPredict(CudaStream& stream, const BatchNormShape& shape,
 
 template <typename T>
 void BatchNormTrack(CudaStream& stream, const BatchNormShape& shape,
-                    const float* scale, Write write, const float* mean,
-                    const float* variance, const float* running_mean,
-                    const float* running_variance, float* dmean,
-                    float* dvariance) {
+                    const DeviceLossTerms* terms, Write write,
+                    const float* mean, const float* variance,
+                    const float* running_mean, const float* running_variance,
+                    float* dmean, float* dvariance) {
   const TrackArrays at = {mean,  variance, running_mean, running_variance,
                           dmean, dvariance};
   stream.Check(LaunchKernel(BatchNormTrackKernel, ChannelGrid(shape.channels),
                             dim3(kThreadsPerBlock), 0, stream.get(), shape,
-                            scale, write, at),
+                            terms, write, at),
                "batch_norm running statistics");
 }
 
@@ -492,7 +495,7 @@ void BatchNormBackward(CudaStream& stream, const BatchNormShape& shape,
 }
 
 template void BatchNormTrack<float>(CudaStream&, const BatchNormShape&,
-                                    const float*, Write, const float*,
+                                    const DeviceLossTerms*, Write, const float*,
                                     const float*, const float*, const float*,
                                     float*, float*);
 #define RM_INSTANTIATE(T)                                                      \

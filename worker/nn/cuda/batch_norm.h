@@ -14,6 +14,7 @@
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/nn/batch_norm.h"
 #include "worker/nn/compute.h"
+#include "worker/nn/cuda/softmax_cross_entropy.h"
 
 namespace ringmaster::cuda {
 
@@ -33,13 +34,13 @@ void BatchNormPredict(CudaStream& stream, const BatchNormShape& shape,
                       const float* running_mean, const float* running_variance,
                       const BatchNormNext<T>& next, float* scratch, T* y);
 
-// `scale` lies in device memory; T is float.
+// `terms` lies in device memory; T is float.
 template <typename T>
 void BatchNormTrack(CudaStream& stream, const BatchNormShape& shape,
-                    const float* scale, Write write, const float* mean,
-                    const float* variance, const float* running_mean,
-                    const float* running_variance, float* dmean,
-                    float* dvariance);
+                    const DeviceLossTerms* terms, Write write,
+                    const float* mean, const float* variance,
+                    const float* running_mean, const float* running_variance,
+                    float* dmean, float* dvariance);
 
 template <typename T>
 void BatchNormBackward(CudaStream& stream, const BatchNormShape& shape,

@@ -8,7 +8,7 @@
 // wishes and, now and then, the hash of the parameters. The update itself
 // follows from the reduced gradient alone, so a rank that was interrupted
 // between the reduction and the records can still make exactly the same one
-// later.
+// later (with the others' norms, where each has a part of the gradient).
 //
 // Where the optimizer's moments are sharded, "reduced" means: of the parts that
 // the rank keeps.

@@ -21,7 +21,8 @@ ShardDescription DescribeShard(const Shard& shard, const Plan& plan,
     if (begin >= end) continue;
     description.stretches.push_back({{begin - shard.range.begin, end - begin},
                                      stretch.decays,
-                                     stretch.rate, stretch.tracking_rate});
+                                     stretch.rate,
+                                     stretch.tracking_rate});
   }
   return description;
 }

@@ -32,6 +32,11 @@ std::vector<int> LayerDepths(absl::Span<const PlannedTensor> tensors) {
   std::string layer;
   int depth = 0;
   for (const PlannedTensor& tensor : tensors) {
+    // Not trained, and not in its layer's place.
+    if (tensor.spec.tracking_rate != 0) {
+      depths.push_back(0);
+      continue;
+    }
     std::string next = LayerOf(tensor.spec.name);
     if (next != layer) ++depth;
     layer = std::move(next);

@@ -5,7 +5,8 @@
 // that come before the first layer in the plan's order, which is that of the backward
 // pass, are the head and have depth 0; the last layer has depth 1, the one before 2,
 // and tensors without a number behind the layers, as embeddings, are one deeper than
-// the first layer. (As BEiT and ELECTRA decay learning rates.)
+// the first layer. (As BEiT and ELECTRA decay learning rates.) Running
+// statistics have depth 0 and count for no layer.
 #ifndef RINGMASTER_WORKER_TRAIN_STATE_LAYER_DEPTHS_H_
 #define RINGMASTER_WORKER_TRAIN_STATE_LAYER_DEPTHS_H_
 

@@ -10,8 +10,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<int> DepthsOf(const std::vector<std::string>& names) {
+std::vector<int> DepthsOf(const std::vector<std::string>& names,
+                          const std::vector<std::string>& statistics = {}) {
   std::vector<PlannedTensor> tensors;
+  for (const std::string& name : statistics)
+    tensors.push_back({{name, Shape({4}), Initializer::Constant(0), 0.1}, {}});
   for (const std::string& name : names)
     tensors.push_back({{name, Shape({4}), Initializer::Constant(0)}, {}});
   return LayerDepths(tensors);
@@ -35,6 +38,14 @@ TEST(LayerDepthsTest, EachNumberedBlockOfAStageIsALayer) {
                         "layer4.0.downsample.0.weight", "layer4.0.conv1.weight",
                         "layer3.1.conv1.weight", "conv1.weight"}),
               ElementsAre(0, 1, 2, 2, 3, 4));
+}
+
+TEST(LayerDepthsTest, RunningStatisticsCountForNoLayer) {
+  EXPECT_THAT(DepthsOf({"fc.weight", "layer2.0.conv1.weight",
+                        "layer1.0.conv1.weight", "conv1.weight"},
+                       {"bn1.running_mean", "layer1.0.bn1.running_mean",
+                        "layer2.0.bn1.running_mean"}),
+              ElementsAre(0, 0, 0, 0, 1, 2, 3));
 }
 
 TEST(LayerDepthsTest, WithoutLayersAllIsTheHead) {

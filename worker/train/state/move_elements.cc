@@ -68,10 +68,13 @@ absl::Status MoveElements(absl::Span<const Transfer> transfers,
     if (piece.source == communicator.rank()) continue;
     int64_t at = 0;
     for (const ElemRange& range : piece.ranges) {
-      for (const ElemRange& mine : Intersection({range}, lacked)) {
-        std::ranges::copy(
-            At(elems, {at + mine.begin - range.begin, mine.count}),
-            At(arena, mine).begin());
+      auto next =
+          std::ranges::upper_bound(lacked, range.begin, {}, &ElemRange::end);
+      for (; next != lacked.end() && next->begin < range.end(); ++next) {
+        const int64_t begin = std::max(next->begin, range.begin);
+        const int64_t count = std::min(next->end(), range.end()) - begin;
+        std::ranges::copy(At(elems, {at + begin - range.begin, count}),
+                          At(arena, {begin, count}).begin());
       }
       at += range.count;
     }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -13,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "worker/train/state/move_elements.h"
 #include "xxhash.h"
 
@@ -32,6 +35,14 @@ std::optional<double> SumOfParts(
   }
   const bool is_all = next > 0 && norm_squared_of.rbegin()->first.count == next;
   return is_all ? std::optional(sum) : std::nullopt;
+}
+
+// Returns true if one of the copies of `part` was there before.
+bool WasThere(const std::vector<int64_t>& words, int64_t part) {
+  for (size_t i = 0; i < words.size(); i += 3) {
+    if (words[i] == part && words[i + 1] == 1) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -143,7 +154,7 @@ absl::Status PartSettler::FinishUpdates() {
   }
   if (is_applied) return absl::OkStatus();
   if (!norm_squared) norm_squared = SumOfParts(norm_squared_of);
-  if (!norm_squared) return GiveUp("the norm of its gradient");
+  if (!norm_squared) return GiveUp(Lost("the norm of its gradient"));
   if (OwnPhase() == Phase::kBefore) {
     state_.SetCompleteNorm(*norm_squared);
     RETURN_IF_ERROR(state_.UpdateHeld());
@@ -167,7 +178,7 @@ absl::Status PartSettler::PlanMoves(const std::vector<Standing>& standings) {
   }
   std::optional<std::vector<Transfer>> transfers =
       PlanTransfers(possessions, state_.plan().total_elems());
-  if (!transfers) return GiveUp("the moments of some part");
+  if (!transfers) return GiveUp(Lost("the moments of some part"));
   transfers_ = *std::move(transfers);
   own_ = std::move(possessions[static_cast<size_t>(communicator_.rank())]);
   return absl::OkStatus();
@@ -176,19 +187,34 @@ absl::Status PartSettler::PlanMoves(const std::vector<Standing>& standings) {
 absl::Status PartSettler::GatherParameters(
     const std::vector<Standing>& standings) {
   const ElemRanges whole = {{0, state_.plan().total_elems()}};
+  // A gather that was interrupted may have damaged a mirror's parameters on their
+  // way from the owner: they count only where the owner is gone.
+  std::set<MomentPart> owned;
+  for (const Standing& standing : standings) {
+    const bool updates =
+        standing.phase == Phase::kBefore || standing.phase == Phase::kUpdated;
+    if (updates) owned.insert(standing.parts.front());
+  }
   std::vector<Possession> possessions;
   for (const Standing& standing : standings) {
     Possession& possession = possessions.emplace_back();
     // Newcomers get all of them later.
     if (standing.phase == Phase::kNewcomer) continue;
-    possession = {.held = standing.phase == Phase::kApplied
-                              ? whole
-                              : RangesOf(standing.parts, state_.plan()),
-                  .wanted = whole};
+    possession.wanted = whole;
+    if (standing.phase == Phase::kApplied) {
+      possession.held = whole;
+      continue;
+    }
+    std::vector<MomentPart> parts = {standing.parts.front()};
+    for (const MomentPart& part : standing.parts) {
+      if (standing.phase == Phase::kBefore || !owned.contains(part))
+        parts.push_back(part);
+    }
+    possession.held = RangesOf(parts, state_.plan());
   }
   const auto transfers =
       PlanTransfers(possessions, state_.plan().total_elems());
-  if (!transfers) return GiveUp("the parameters of some part");
+  if (!transfers) return GiveUp(Lost("the parameters of some part"));
   return Move(*transfers,
               possessions[static_cast<size_t>(communicator_.rank())],
               state_.MutableParameters());
@@ -228,17 +254,44 @@ absl::Status PartSettler::CompareMoments() {
             static_cast<size_t>(range.count) * sizeof(float), hash);
       }
     }
+    const ElemRanges ranges = RangesOf({part}, state_.plan());
     own.push_back(part.index);
+    own.push_back(Intersection(ranges, own_.held) == ranges ? 1 : 0);
     own.push_back(std::bit_cast<int64_t>(hash));
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> words, Gather(own));
+  const size_t rank_words = own.size();
+  // A copy that was there before is right, and so are those that equal it; of
+  // copies that are new to all nobody can tell.
   std::map<int64_t, int64_t> hash_of;  // by part
-  for (size_t i = 0; i < words.size(); i += 2) {
-    if (hash_of.emplace(words[i], words[i + 1]).first->second == words[i + 1])
-      continue;
-    return GiveUp(absl::StrCat("equal copies of part ", words[i]));
+  for (const int64_t had_it : {1, 0}) {
+    for (size_t i = 0; i < words.size(); i += 3) {
+      if (words[i + 1] != had_it) continue;
+      const auto [known, is_first] = hash_of.emplace(words[i], words[i + 2]);
+      if (is_first || known->second == words[i + 2]) continue;
+      if (had_it == 0 && WasThere(words, words[i]))
+        return LeaveOut(static_cast<int>(i / rank_words), words[i]);
+      return GiveUp(absl::StrCat("copies of part ", words[i], " differ"));
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status PartSettler::LeaveOut(int odd_rank, int64_t part) {
+  // A rank that left at once would interrupt those that still wait.
+  AwaitAll().IgnoreError();
+  const std::string what =
+      absl::StrCat("after the copy of the state of step ", options_.resume_step,
+                   ", rank ", odd_rank, " holds other moments of part ", part,
+                   " than those who had it before");
+  if (odd_rank == communicator_.rank()) {
+    state_.BecomeNewcomer();
+    return absl::FailedPreconditionError(what);
+  }
+  // It fails by itself; whoever leaves first is no culprit.
+  return WithBlamedPeer(
+      absl::UnavailableError(absl::StrCat(what, ": the others begin again")),
+      -1);
 }
 
 // A rank that fails in between reports what it had and what it has: some of the
@@ -263,17 +316,22 @@ absl::Status PartSettler::AwaitAll() {
                            clock_.Now() + options_.broadcast.wait_timeout);
 }
 
+std::string PartSettler::Lost(std::string_view what) const {
+  return absl::StrCat("no rank has ",
+                      absl::string_view(what.data(), what.size()),
+                      ", since too many were lost at once for "
+                      "train.optimizer_sharding.mirror of ",
+                      state_.config().mirrors());
+}
+
 absl::Status PartSettler::GiveUp(std::string_view why) {
   // A rank that left at once would interrupt those that still wait for what led
   // here.
   AwaitAll().IgnoreError();
   state_.BecomeNewcomer();
   absl::Status status = absl::UnavailableError(
-      absl::StrCat("of the state of step ", options_.resume_step,
-                   " no rank has ", absl::string_view(why.data(), why.size()),
-                   ", since too many were lost at once for "
-                   "train.optimizer_sharding.mirror of ",
-                   state_.config().mirrors(), ": all give it up"));
+      absl::StrCat("all give the state of step ", options_.resume_step,
+                   " up: ", absl::string_view(why.data(), why.size())));
   status.SetPayload(kGivenUpUrl, absl::Cord());
   return status;
 }

@@ -16,6 +16,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,7 +57,9 @@ class PartSettler {
   [[nodiscard]] absl::Status MoveMoments();
 
   // Compares the copies of each part.
-  //   UNAVAILABLE  they differ: this rank has given its state up, like all others
+  //   FAILED_PRECONDITION  this rank was sent another copy than the right one
+  //   UNAVAILABLE          another was; or nobody can tell which is right, and
+  //                        this rank has given its state up, like all others
   [[nodiscard]] absl::Status CompareMoments();
 
   // This rank has its parts, and is at the resume step. Waits until that is so
@@ -76,6 +80,9 @@ class PartSettler {
   [[nodiscard]] absl::Status GatherParameters(
       const std::vector<Standing>& standings);
   [[nodiscard]] absl::Status GiveUp(std::string_view why);
+  [[nodiscard]] absl::Status LeaveOut(int odd_rank, int64_t part);
+  // "no rank has WHAT, since ...".
+  [[nodiscard]] std::string Lost(std::string_view what) const;
   [[nodiscard]] absl::Status Move(absl::Span<const Transfer> transfers,
                                   const Possession& own,
                                   absl::Span<float> arena);

@@ -161,14 +161,15 @@ void StateArenas::KeepMoments(const ElemRanges& ranges) {
 }
 
 void StateArenas::ClearMoments() {
-  if (options_.config.is_sharded()) {
-    KeepMoments({});
-    MakeUpdatePieces({{0, options_.plan.total_elems()}});
-    return;
-  }
   for (const absl::Span<float> moment :
-       {ElemsOf(first_moment_), ElemsOf(second_moment_)})
-    std::fill(moment.begin(), moment.end(), 0.0f);
+       {ElemsOf(first_moment_), ElemsOf(second_moment_)}) {
+    if (options_.config.is_sharded()) {
+      PageAllocator::Clear(moment.data(),
+                           static_cast<int64_t>(moment.size() * sizeof(float)));
+    } else {
+      std::fill(moment.begin(), moment.end(), 0.0f);
+    }
+  }
 }
 
 ArenaSpans<float> StateArenas::host() {
@@ -272,6 +273,23 @@ absl::Status StateArenas::Bind(Model<float>& model) const {
                     gradients_->Elems<float>());
 }
 
+void StateArenas::MakeNormPieces(absl::Span<const MomentPart> parts) {
+  norm_ = {.parts = {parts.begin(), parts.end()}};
+  int64_t count = 0;
+  for (const MomentPart& part : parts) {
+    for (const ElemRange& range : RangesOf({part}, options_.plan)) {
+      count += range.count;
+      ForEachPiece(range,
+                   [&](ElemRange piece) { norm_.pieces.push_back(piece); });
+    }
+    norm_.ends.push_back(norm_.pieces.size());
+  }
+  norm_.sums.resize(norm_.pieces.size());
+  const auto pieces = static_cast<int64_t>(norm_.pieces.size());
+  norm_.grain =
+      std::max<int64_t>(1, pieces * kPieceElems / std::max<int64_t>(1, count));
+}
+
 absl::StatusOr<std::vector<double>> StateArenas::GradientNormsSquared(
     absl::Span<const MomentPart> parts) {
   const int64_t statistics = options_.plan.statistic_elems();
@@ -280,29 +298,24 @@ absl::StatusOr<std::vector<double>> StateArenas::GradientNormsSquared(
                      device_->GradientNormSquared(statistics));
     return std::vector<double>{norm_squared};
   }
-  std::vector<ElemRange> pieces;
-  std::vector<size_t> ends;  // of the pieces of each part
-  for (const MomentPart& part : parts) {
-    for (const ElemRange& range : RangesOf({part}, options_.plan))
-      ForEachPiece(range, [&](ElemRange piece) { pieces.push_back(piece); });
-    ends.push_back(pieces.size());
-  }
-  std::vector<double> sums(pieces.size());
+  if (!std::ranges::equal(norm_.parts, parts)) MakeNormPieces(parts);
   options_.pool.ParallelFor(
-      static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const ElemRange piece = pieces[static_cast<size_t>(i)];
-          sums[static_cast<size_t>(i)] = SumOfGradientSquares(
+      static_cast<int64_t>(norm_.pieces.size()), norm_.grain,
+      [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
+             ++i) {
+          const ElemRange piece = norm_.pieces[i];
+          norm_.sums[i] = SumOfGradientSquares(
               absl::Span<const float>(gradients_->Slice<float>(piece)),
               std::clamp<int64_t>(statistics - piece.begin, 0, piece.count));
         }
       });
   std::vector<double> norms;
-  size_t begin = 0;
-  for (const size_t end : ends) {
-    norms.push_back(
-        std::accumulate(sums.begin() + begin, sums.begin() + end, 0.0));
-    begin = end;
+  auto begin = norm_.sums.begin();
+  for (const size_t end : norm_.ends) {
+    const auto next = norm_.sums.begin() + static_cast<int64_t>(end);
+    norms.push_back(std::accumulate(begin, next, 0.0));
+    begin = next;
   }
   return norms;
 }

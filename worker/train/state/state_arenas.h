@@ -15,6 +15,7 @@
 #ifndef RINGMASTER_WORKER_TRAIN_STATE_STATE_ARENAS_H_
 #define RINGMASTER_WORKER_TRAIN_STATE_STATE_ARENAS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -123,7 +124,7 @@ class StateArenas {
   // Only where the moments are sharded: this rank has those of `ranges`, which
   // are kept, and no others.
   void KeepMoments(const ElemRanges& ranges);
-  // All moments are zeros again.
+  // All moments are zeros again; the same ones are kept.
   void ClearMoments();
   // See AcceleratorArenas; zero where the host computes, whose Apply returns
   // when it is done.
@@ -136,6 +137,7 @@ class StateArenas {
   [[nodiscard]] absl::Status Allocate();
   [[nodiscard]] absl::Status AllocateGradients();
   void MakeUpdateStretches();
+  void MakeNormPieces(absl::Span<const MomentPart> parts);
   // Cuts the stretches into pieces for threads, and at the borders of `ranges`.
   void MakeUpdatePieces(const ElemRanges& ranges);
   [[nodiscard]] bool has_servers() const {
@@ -157,6 +159,15 @@ class StateArenas {
   Newest newest_ = Newest::kBoth;
   std::vector<UpdateStretch> update_stretches_;
   std::vector<UpdateStretch> update_pieces_;  // of what is updated here
+  // The pieces of each of the parts whose norms were asked for last.
+  struct NormPieces {
+    std::vector<MomentPart> parts = {};
+    std::vector<ElemRange> pieces = {};
+    std::vector<size_t> ends = {};  // of those of each part
+    std::vector<double> sums = {};  // scratch
+    int64_t grain = 1;              // pieces that a thread takes at once
+  };
+  NormPieces norm_;
 };
 
 }  // namespace ringmaster

@@ -10,8 +10,9 @@
 // If the hashes differ, the ranks that held the state before vote (copy_vote.h):
 // the odd ones fail, and the others are to begin again without them. Without a
 // majority nobody can tell which state is right, so no rank keeps its own.
-// Guarantees: the state of a rank that is no newcomer is not written to; it
-// loses its steps only by such a vote. A newcomer is at step 0 until it and all
+// Guarantees: the state of a rank that is no newcomer is not written to, but
+// where it is in parts; it loses its steps only by such a vote, or, where a part
+// is lost, together with all others. A newcomer is at step 0 until it and all
 // others are known to hold the same; interrupted before, it holds nothing. An abort of the communicator or the
 // token interrupts within milliseconds.
 // Thread-safety: on the training thread, on every rank at the same point.

@@ -97,7 +97,6 @@ absl::Status TrainingState::InitializeArenas() {
   arenas_->MarkHostNewest();
   // New ones are zero as they are; writing to them would make pages real.
   if (is_overwritten_) arenas_->ClearMoments();
-  held_parts_ = {MomentPart{}};
   is_updated_ = false;
   complete_step_ = 0;
   // Also where parameters are read: a head may be one of its own.
@@ -200,6 +199,12 @@ absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
   const int64_t wanted = micro_batch(local_batch);
   if (model_->max_batch() < wanted) RETURN_IF_ERROR(GrowModel(wanted));
   return arenas_->Bind(*model_);
+}
+
+absl::Status TrainingState::CheckFitsAmong(int world_size) {
+  if (!is_sharded() || world_size == world_size_) return absl::OkStatus();
+  world_size_ = world_size;
+  return CheckFitsInMemory(model_->buffer_bytes());
 }
 
 absl::Span<float> TrainingState::next_parameters() {

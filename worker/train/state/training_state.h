@@ -86,6 +86,9 @@ class TrainingState {
   //   RESOURCE_EXHAUSTED  there is no memory, or larger buffers than these will
   //                       not fit in it
   [[nodiscard]] absl::Status ReserveBatch(int64_t local_batch);
+  // Where moments are sharded, fewer ranks have more of them each: checks that
+  // they fit, RESOURCE_EXHAUSTED as for ReserveBatch.
+  [[nodiscard]] absl::Status CheckFitsAmong(int world_size);
 
   // Settles the state that a generation begins with: makes the update of the
   // complete step if that is `resume_step`, or discards it. At 0 without a
@@ -281,7 +284,7 @@ class TrainingState {
 
   ProgramConfig config_;
   const int ranks_on_host_;
-  const int world_size_;            // of the first generation
+  int world_size_;                  // of the last generation that was checked
   Accelerator* const accelerator_;  // null: the host computes
   ThreadPool pool_;
   HeapAllocator heap_;  // before the arenas, which give their memory back to it
@@ -297,7 +300,8 @@ class TrainingState {
   // trained from them.
   bool is_overwritten_ = false;
   double complete_norm_squared_ = 0;
-  std::vector<MomentPart> held_parts_;
+  // All at first: of zeros everybody has everything.
+  std::vector<MomentPart> held_parts_ = {MomentPart{}};
   std::vector<double> part_norms_squared_;
   int64_t norm_step_ = 0;                  // of the last norm that was set
   Topology ranks_ = Topology::OneHost(1);  // that moments are divided among

@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
 }
 
 absl::Status PreparedJob::ReserveBatch(const RankAssignment& assignment) {
+  RETURN_IF_ERROR(state_->CheckFitsAmong(assignment.world_size));
   const int64_t fewest = std::max<int64_t>(
       1, std::min(kMinBufferedTargets / state_->targets(),
                   kMaxBufferedPixels /

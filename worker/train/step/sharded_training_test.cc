@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <compare>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <random>
@@ -461,6 +462,56 @@ TEST_F(ShardedTrainingTest, CheckpointsAreTheSame) {
       EXPECT_EQ(workers.Notices()[0].step(), 5);
       ExpectAllFinished(outcomes, hash);
     }
+  }
+}
+
+TEST_F(ShardedTrainingTest, ADamagedCheckpointIsPassedOver) {
+  const std::filesystem::path directory =
+      std::filesystem::path(::testing::TempDir()) / "sharded_damaged";
+  std::filesystem::remove_all(directory);
+  v1::TrainProgram program = ShardedProgram(1);
+  v1::CheckpointSpec* const checkpoint = program.mutable_checkpoint();
+  checkpoint->set_directory(directory.string());
+  checkpoint->set_every_steps(5);
+  checkpoint->set_resume(true);
+  TrainerWorkers first(3);
+  FailPoint::Arm("train.step", FailPoint::Action::kError, 7 * 3 + 1);
+  first.RunGeneration(1, {0, 1, 2}, program, 0, kNothing);
+  FailPoint::DisarmAll();
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out);
+    const auto last = static_cast<std::streamoff>(
+        std::filesystem::file_size(entry.path()) - 1);
+    file.seekg(last);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(last);
+    file.put(static_cast<char>(byte ^ 4));
+  }
+  TrainerWorkers second(3);
+  ExpectAllFinished(second.RunGeneration(1, {0, 1, 2}, program, 0, kNothing),
+                    HashOfWhole({{3}}));
+}
+
+TEST_F(ShardedTrainingTest, WhoBeginsAnewHasNoMoments) {
+  ProgramConfig config;
+  config.model = {.kind = "mlp", .settings = {{"window", {8}}}};
+  config.data = {.kind = "synthetic", .seed = 3, .num_samples = 256};
+  config.program.set_steps(2);
+  config.program.mutable_optimizer_sharding()->set_mirror(1);
+  const auto state = TrainingState::Create(config, {}).value();
+  state->KeepPartsOf(1, Topology::OneHost(3));
+  const ArenaSpans<float> moments = state->MutableMoments();
+  for (const absl::Span<float> moment :
+       {moments.first_moment, moments.second_moment})
+    std::fill(moment.begin(), moment.end(), 1.0f);
+  state->BecomeNewcomer();
+  ASSERT_TRUE(state->ResumeAt(0).ok());
+  for (const absl::Span<const float> moment :
+       {state->first_moment(), state->second_moment()}) {
+    EXPECT_EQ(std::count(moment.begin(), moment.end(), 0.0f),
+              static_cast<int64_t>(moment.size()));
   }
 }
 

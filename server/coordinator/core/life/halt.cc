@@ -97,7 +97,7 @@ v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job,
     v1::Verdict verdict = VerdictOnNobody(
         job,
         absl::StrCat("the ranks gave the state of step ", job.resume_step,
-                     " up, of which no rank had some part"),
+                     " up, which they could not complete from their parts"),
         turn.time);
     AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, kCoordinatorObserver,
                            verdict.summary()),

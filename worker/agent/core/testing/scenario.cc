@@ -61,11 +61,10 @@ struct ActionWriter {
                         a.is_stopped ? " stopped" : "");
   }
   std::string operator()(const SendFailed& a) const {
-    return absl::StrCat("send-failed g=", a.generation, " step=", a.step,
-                        " exit=", static_cast<int>(a.exit_code),
-                        a.is_of_job ? " of-job" : "",
-                        a.was_preparing ? " preparing" : "",
-                        " text=", a.message);
+    return absl::StrCat(
+        "send-failed g=", a.generation, " step=", a.step,
+        " exit=", static_cast<int>(a.exit_code), a.is_of_job ? " of-job" : "",
+        a.was_preparing ? " preparing" : "", " text=", a.message);
   }
   std::string operator()(const SendLeaving& a) const {
     return absl::StrCat("send-leaving ", a.is_done ? "done" : "soon",
