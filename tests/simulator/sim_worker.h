@@ -91,6 +91,7 @@ class SimWorker {
   void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
   void Do(const agent::RequestDrain&);
   void Do(const agent::RequestLeave&);
+  void Do(const agent::RequestLetGo&) { Do(agent::RequestDrain{}); }
   void Do(const agent::ReleaseTrainer&) { trainer_.Release(); }
   void Do(const agent::Log& action);
   void Do(const agent::Exit& action);
