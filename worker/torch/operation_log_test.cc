@@ -217,9 +217,17 @@ TEST(OperationLogTest, WithoutLossesAllAreOfAllRanks) {
 TEST(OperationLogTest, ARankThatIsLostBetweenCommitsIsInNoneAfter) {
   for (int lost = 0; lost < 3; ++lost) {
     Job job(3);
+    std::atomic<int> others{0};  // that have begun commit 2
     job.Run([&](int rank, RankGroup& group, OperationLog& log) {
       const auto members = RunCommits(4, group, log, [&](int commit) {
-        if (rank == lost && commit == 2) job.Kill(rank);
+        if (commit != 2) return;
+        if (rank != lost) {
+          ++others;
+          return;
+        }
+        // Its last words could be lost with it, and with them the commit before.
+        while (others < 2) std::this_thread::yield();
+        job.Kill(rank);
       });
       const int64_t left = 7 - (1 << lost);
       if (rank != lost) {
@@ -235,9 +243,14 @@ TEST(OperationLogTest, ARankThatIsLostBetweenCommitsIsInNoneAfter) {
 
 TEST(OperationLogTest, TheLastRankGoesOnAlone) {
   Job job(3);
+  std::atomic<int> begun{-1};  // the last commit that rank 1 has begun
   job.Run([&](int rank, RankGroup& group, OperationLog& log) {
     const auto members = RunCommits(5, group, log, [&](int commit) {
-      if (rank != 1 && commit == 1 + rank) job.Kill(rank);
+      if (rank == 1) begun = commit;
+      if (rank == 1 || commit != 1 + rank) return;
+      // Its last words could be lost with it, and with them the commit before.
+      while (begun < commit) std::this_thread::yield();
+      job.Kill(rank);
     });
     if (rank == 1) {
       EXPECT_THAT(members, ElementsAre(7, 6, 6, 2, 2));
