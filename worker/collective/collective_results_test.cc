@@ -198,7 +198,7 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
   template <typename T>
   void CheckReduceScatter(int64_t count, int mirrors) {
     const auto buffers = RunOnAll<T>(count, [=](const BufferView& buffer) {
-      return ReduceScatterSum(buffer, mirrors);
+      return MirroredReduceScatterSum(buffer, mirrors);
     });
     const std::vector<int>& host_of_rank = GetParam().host_of_rank;
     std::vector<int> distances =

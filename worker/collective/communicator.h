@@ -95,9 +95,12 @@ struct CollectiveRequest {
 inline CollectiveRequest AllReduceSum(const BufferView& buffer) {
   return {CollectiveOp::kAllReduce, buffer};
 }
-inline CollectiveRequest ReduceScatterSum(const BufferView& buffer,
-                                          int mirrors = 0) {
-  CollectiveRequest request = {CollectiveOp::kReduceScatter, buffer};
+inline CollectiveRequest ReduceScatterSum(const BufferView& buffer) {
+  return {CollectiveOp::kReduceScatter, buffer};
+}
+inline CollectiveRequest MirroredReduceScatterSum(const BufferView& buffer,
+                                                  int mirrors) {
+  CollectiveRequest request = ReduceScatterSum(buffer);
   request.mirrors = mirrors;
   return request;
 }

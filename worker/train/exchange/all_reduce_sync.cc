@@ -50,7 +50,7 @@ void AllReduceSync::BucketReady(int bucket) {
       state_.plan().buckets()[static_cast<size_t>(bucket)].range);
   CollectiveRequest request =
       state_.is_sharded()
-          ? ReduceScatterSum(gradients, state_.config().mirrors())
+          ? MirroredReduceScatterSum(gradients, state_.config().mirrors())
           : AllReduceSum(gradients);
   request.wire = state_.config().collective.wire;
   request.trace_label = bucket;
