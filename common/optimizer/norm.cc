@@ -24,10 +24,8 @@ using Doubles = VectorOf4<double>::Type;
 // Independent partial sums: enough to hide the latency of an addition, and the
 // same number on every processor.
 constexpr int kLanes = 16;
-// Each block has its own sum. There are at most kMaxBlocks, of at least
-// kMinBlockElems.
-constexpr int64_t kMinBlockElems = int64_t{1} << 16;
-constexpr int64_t kMaxBlocks = 256;
+// Each block has its own sum, so that a long span loses little to rounding.
+constexpr int64_t kBlockElems = int64_t{1} << 16;
 
 template <typename T>
 RM_KERNEL void AddSquares(const T* elems, Doubles& sums) {
@@ -58,40 +56,19 @@ RM_KERNEL double SumOfSquaresKernel(const T* elems, int64_t count) {
   return lanes[0];
 }
 
-int64_t GrainOf(int64_t count) {
-  return std::max(kMinBlockElems, (count + kMaxBlocks - 1) / kMaxBlocks);
-}
-
 }  // namespace
-
-template <typename T>
-double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems) {
-  const auto count = static_cast<int64_t>(elems.size());
-  const int64_t grain = GrainOf(count);
-  double sums[kMaxBlocks] = {};
-  pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
-    sums[begin / grain] =
-        CallOnCpu<SumOfSquaresKernel<T>>(elems.data() + begin, end - begin);
-  });
-  double total = 0;
-  for (double sum : sums) total += sum;
-  return total;
-}
 
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems) {
   const auto count = static_cast<int64_t>(elems.size());
-  const int64_t grain = GrainOf(count);
   double total = 0;
-  for (int64_t begin = 0; begin < count; begin += grain) {
-    total += CallOnCpu<SumOfSquaresKernel<T>>(elems.data() + begin,
-                                              std::min(grain, count - begin));
+  for (int64_t begin = 0; begin < count; begin += kBlockElems) {
+    total += CallOnCpu<SumOfSquaresKernel<T>>(
+        elems.data() + begin, std::min(kBlockElems, count - begin));
   }
   return total;
 }
 
-template double SumOfSquares<float>(ThreadPool&, absl::Span<const float>);
-template double SumOfSquares<double>(ThreadPool&, absl::Span<const double>);
 template double SumOfSquares<float>(absl::Span<const float>);
 template double SumOfSquares<double>(absl::Span<const double>);
 

@@ -8,19 +8,13 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/sync/thread_pool.h"
 
 namespace ringmaster {
 
 // The sum of squares in double precision, added in a fixed order that depends
-// on the length alone: ranks with equal inputs get equal sums, whatever their
-// pools. No allocation. Not finite iff an element is not finite (squares of
+// on the length alone: ranks with equal inputs get equal sums. No allocation. Not finite iff an element is not finite (squares of
 // finite floats cannot overflow a double; those of doubles can, which counts as
 // not finite). T is float or double.
-template <typename T>
-double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems);
-
-// The same, on the calling thread.
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems);
 
@@ -31,13 +25,6 @@ template <typename T>
 double SumOfGradientSquares(absl::Span<const T> gradients, int64_t statistics) {
   const auto count = static_cast<size_t>(statistics);
   const double sum = SumOfSquares(gradients.subspan(count));
-  return count == 0 ? sum : sum + 0 * SumOfSquares(gradients.first(count));
-}
-template <typename T>
-double SumOfGradientSquares(ThreadPool& pool, absl::Span<const T> gradients,
-                            int64_t statistics) {
-  const auto count = static_cast<size_t>(statistics);
-  const double sum = SumOfSquares(pool, gradients.subspan(count));
   return count == 0 ? sum : sum + 0 * SumOfSquares(gradients.first(count));
 }
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "common/plan/counter_random.h"
-#include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 
@@ -52,7 +51,7 @@ std::vector<float> Uniform(size_t count) {
 }
 
 // Lengths about the borders of blocks.
-TEST(SumOfSquaresTest, IsTheSameForEveryPoolAndProcessor) {
+TEST(SumOfSquaresTest, IsTheSameOnEveryProcessor) {
   for (size_t count : {kBlock - 1, kBlock, kBlock + 1, 3 * kBlock + 5}) {
     const std::vector<float> elems = Uniform(count);
     const double alone = SumOfSquares<float>(elems);
@@ -61,21 +60,15 @@ TEST(SumOfSquaresTest, IsTheSameForEveryPoolAndProcessor) {
     EXPECT_NEAR(alone, static_cast<double>(plain), 1e-12 * alone);
     for (CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
       const ScopedIsaCap cap(isa);
-      for (int threads : {1, 3}) {
-        ThreadPool pool(threads);
-        EXPECT_EQ(SumOfSquares<float>(pool, elems), alone)
-            << count << " elements, " << threads << " threads, "
-            << CpuIsaName(isa);
-      }
+      EXPECT_EQ(SumOfSquares<float>(elems), alone)
+          << count << " elements, " << CpuIsaName(isa);
     }
   }
 }
 
-// Has enough elements that blocks are longer than the shortest.
 TEST(SumOfSquaresTest, CountsEveryElementOfAVeryLongSpan) {
   const std::vector<float> elems(256 * kBlock + 77, 0.5f);
-  ThreadPool pool(2);
-  EXPECT_EQ(SumOfSquares<float>(pool, elems),
+  EXPECT_EQ(SumOfSquares<float>(elems),
             0.25 * static_cast<double>(elems.size()));
 }
 

@@ -61,9 +61,9 @@ struct TensorSpec {
   std::string name;  // unique in the model, no spaces: "hidden.1.weight"
   Shape shape;
   Initializer init;
-  // Of a running statistic, which is not trained: each step takes it this part
-  // of the way to the step's own value. Its gradient, as reduced, is the
-  // distance from there. 0: a parameter.
+  // The rate of a running statistic, which is not trained: each step takes it
+  // this part of the way to the step's own value. Its gradient, as reduced, is
+  // the distance from there. 0: a parameter.
   double tracking_rate = 0;
 };
 

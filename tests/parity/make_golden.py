@@ -40,7 +40,7 @@ CASES = {
     "bert_adamw": ("bert", {"vocabulary": 64, "window": 24, "layers": 2, "heads": 2, "width": 16, "hidden": 40, "roberta": 0,
                             "padding": 0, "separator": 5, "mask": 63, "norm_epsilon": 1e-12, "classes": 0, "masked_share": 0.15},
                    4, cases.ADAMW),
-    # Of so few targets some gradients are near 0, see live_parity.py on epsilon.
+    # With so few targets some gradients are near 0, see live_parity.py on epsilon.
     "roberta_classes_adamw": ("bert", {"vocabulary": 64, "window": 16, "layers": 2, "heads": 2, "width": 16, "hidden": 40,
                                        "roberta": 1, "padding": 1, "separator": 0, "mask": 63, "norm_epsilon": 1e-5, "classes": 3,
                                        "masked_share": 0.15}, 6, {**cases.ADAMW, "epsilon": 1e-6}),

@@ -53,7 +53,7 @@ bool IsBertHead(absl::string_view name) {
   return false;
 }
 
-// Of the head that predicts masked tokens: the bias of its output, and the
+// The head that predicts masked tokens has a bias of its output, and the
 // weight, for which a model of ours has the token embedding.
 bool IsMaskedBias(absl::string_view name) {
   return name == "cls.predictions.bias" || name == "lm_head.bias";

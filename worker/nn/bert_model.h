@@ -50,6 +50,7 @@
 #include "worker/nn/layer_norm.h"
 #include "worker/nn/linear.h"
 #include "worker/nn/model.h"
+#include "worker/nn/norm_buffers.h"
 #include "worker/nn/tanh.h"
 #include "worker/nn/texts.h"
 #include "worker/nn/token_embedding.h"
@@ -98,13 +99,7 @@ class Bert final : public Backend {
   // Shapes are for B samples, W tokens, C = width, F = hidden, H = heads, and P
   // rows that the head looks at.
 
-  // A layer norm's input and output, and what its backward pass needs.
-  struct NormBuffers {
-    T* sum = nullptr;     // [rows,C]
-    T* y = nullptr;       // [rows,C]
-    Sum* mean = nullptr;  // [rows]
-    Sum* rstd = nullptr;  // [rows]
-  };
+  using NormBuffers = ringmaster::NormBuffers<T, Sum>;
 
   // The values that a block's forward pass keeps for its backward pass.
   struct BlockBuffers {
@@ -153,7 +148,6 @@ class Bert final : public Backend {
                     pass.shape.picked(), rows, rows);
   }
 
-  static NormBuffers TakeNorm(RowShape shape, BufferCutter& cutter);
   AttentionShape AttentionOf(const Pass& pass) const {
     // Windows of masked tokens have no padding.
     return pass.shape.Attention(settings_.is_masked() ? nullptr : lengths_);
@@ -234,17 +228,6 @@ class Bert final : public Backend {
 };
 
 template <typename Backend>
-typename Bert<Backend>::NormBuffers Bert<Backend>::TakeNorm(
-    RowShape shape, BufferCutter& cutter) {
-  NormBuffers norm;
-  norm.sum = cutter.Take<T>(shape.rows * shape.dim);
-  norm.y = cutter.Take<T>(shape.rows * shape.dim);
-  norm.mean = cutter.Take<Sum>(shape.rows);
-  norm.rstd = cutter.Take<Sum>(shape.rows);
-  return norm;
-}
-
-template <typename Backend>
 void Bert<Backend>::Cut(BufferCutter& cutter) {
   const BertShapes most = {settings_, max_batch()};
   const int64_t rows = most.rows();
@@ -256,23 +239,23 @@ void Bert<Backend>::Cut(BufferCutter& cutter) {
   places_ = cutter.Take<int32_t>(most.picked());
   lengths_ = cutter.Take<int32_t>(max_batch());
   types_ = cutter.Take<T>(rows * settings_.types);
-  embedding_norm_ = TakeNorm(most.Rows(), cutter);
+  embedding_norm_ = TakeNormBuffers<T, Sum>(most.Rows(), cutter);
   blocks_.clear();
   for (int64_t i = 0; i < settings_.layers; ++i) {
     BlockBuffers& block = blocks_.emplace_back();
     block.qkv = cutter.Take<T>(3 * narrow);
     block.log_sum_exp = cutter.Take<Sum>(rows * settings_.heads);
     block.attention = cutter.Take<T>(narrow);
-    block.attention_norm = TakeNorm(most.Rows(), cutter);
+    block.attention_norm = TakeNormBuffers<T, Sum>(most.Rows(), cutter);
     block.hidden = cutter.Take<T>(hidden);
     block.activated = cutter.Take<T>(hidden);
-    block.mlp_norm = TakeNorm(most.Rows(), cutter);
+    block.mlp_norm = TakeNormBuffers<T, Sum>(most.Rows(), cutter);
   }
   branch_ = cutter.Take<T>(narrow);
   picked_ = cutter.Take<T>(picked);
   head_pre_ = cutter.Take<T>(picked);
   head_activated_ = cutter.Take<T>(picked);
-  head_norm_ = TakeNorm(most.PickedRows(), cutter);
+  head_norm_ = TakeNormBuffers<T, Sum>(most.PickedRows(), cutter);
   dy_ = cutter.Take<T>(narrow);
   dx_ = cutter.Take<T>(narrow);
   dwide_ = cutter.Take<T>(std::max(3 * narrow, hidden));

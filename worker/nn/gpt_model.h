@@ -40,6 +40,7 @@
 #include "worker/nn/layer_norm.h"
 #include "worker/nn/linear.h"
 #include "worker/nn/model.h"
+#include "worker/nn/norm_buffers.h"
 #include "worker/nn/token_embedding.h"
 
 namespace ringmaster {
@@ -87,13 +88,7 @@ class Gpt final : public Backend {
 
   // Shapes are for B samples, W tokens, C = width, H = heads.
 
-  // A layer norm's input and output, and what its backward pass needs.
-  struct NormBuffers {
-    T* sum = nullptr;     // [B*W,C]: the residual stream
-    T* y = nullptr;       // [B*W,C]
-    Sum* mean = nullptr;  // [B*W]
-    Sum* rstd = nullptr;  // [B*W]
-  };
+  using NormBuffers = ringmaster::NormBuffers<T, Sum>;
 
   // The values that a block's forward pass keeps for its backward pass.
   struct BlockBuffers {
@@ -138,7 +133,6 @@ class Gpt final : public Backend {
                               pass.shape.attention_elems());
   }
 
-  static NormBuffers TakeNorm(RowShape shape, BufferCutter& cutter);
   // The same buffers from the first row on that the pass computes.
   NormBuffers From(const Pass& pass, const NormBuffers& norm) const;
   BlockBuffers From(const Pass& pass, const BlockBuffers& block) const;
@@ -195,17 +189,6 @@ class Gpt final : public Backend {
 };
 
 template <typename Backend>
-typename Gpt<Backend>::NormBuffers Gpt<Backend>::TakeNorm(
-    RowShape shape, BufferCutter& cutter) {
-  NormBuffers norm;
-  norm.sum = cutter.Take<T>(shape.rows * shape.dim);
-  norm.y = cutter.Take<T>(shape.rows * shape.dim);
-  norm.mean = cutter.Take<Sum>(shape.rows);
-  norm.rstd = cutter.Take<Sum>(shape.rows);
-  return norm;
-}
-
-template <typename Backend>
 void Gpt<Backend>::Cut(BufferCutter& cutter) {
   const GptShapes most = ShapesOf(max_batch());
   // A next token may be asked for after a longer text than a sample is.
@@ -220,15 +203,15 @@ void Gpt<Backend>::Cut(BufferCutter& cutter) {
   blocks_.clear();
   for (int64_t i = 0; i < settings_.layers; ++i) {
     BlockBuffers& block = blocks_.emplace_back();
-    block.attention_norm = TakeNorm(shape, cutter);
+    block.attention_norm = TakeNormBuffers<T, Sum>(shape, cutter);
     block.qkv = cutter.Take<T>(3 * rows * width);
     block.log_sum_exp = cutter.Take<Sum>(rows * settings_.heads);
     block.attention = cutter.Take<T>(rows * width);
-    block.mlp_norm = TakeNorm(shape, cutter);
+    block.mlp_norm = TakeNormBuffers<T, Sum>(shape, cutter);
     block.hidden = cutter.Take<T>(rows * settings_.hidden());
     block.activated = cutter.Take<T>(rows * settings_.hidden());
   }
-  final_norm_ = TakeNorm(shape, cutter);
+  final_norm_ = TakeNormBuffers<T, Sum>(shape, cutter);
   branch_ = cutter.Take<T>(rows * width);
   dresidual_ = cutter.Take<T>(rows * width);
   dnarrow_ = cutter.Take<T>(rows * width);

@@ -35,6 +35,25 @@ struct ModelType {
   std::vector<Fixed> fixed;
 };
 
+// BERT's keys, which are RoBERTa's, too.
+std::vector<Number> BertNumbers() {
+  return {{"vocabulary", "vocab_size"},
+          {"window", "max_position_embeddings"},
+          {"layers", "num_hidden_layers"},
+          {"heads", "num_attention_heads"},
+          {"width", "hidden_size"},
+          {"hidden", "intermediate_size"},
+          {"type_vocabulary", "type_vocab_size"},
+          {"padding", "pad_token_id", true},
+          {"norm_epsilon", "layer_norm_eps"}};
+}
+std::vector<Fixed> BertFixed() {
+  return {{"hidden_act", {"gelu"}},
+          {"position_embedding_type", {"absolute"}},
+          {"is_decoder", {false}},
+          {"add_cross_attention", {false}}};
+}
+
 const std::vector<ModelType>& ModelTypes() {
   static const auto& types = *new std::vector<ModelType>{
       {"gpt2",
@@ -68,36 +87,8 @@ const std::vector<ModelType>& ModelTypes() {
         {"partial_rotary_factor", {1}},
         {"attention_bias", {false}},
         {"mlp_bias", {false}}}},
-      {"bert",
-       "bert",
-       {{"vocabulary", "vocab_size"},
-        {"window", "max_position_embeddings"},
-        {"layers", "num_hidden_layers"},
-        {"heads", "num_attention_heads"},
-        {"width", "hidden_size"},
-        {"hidden", "intermediate_size"},
-        {"type_vocabulary", "type_vocab_size"},
-        {"padding", "pad_token_id", true},
-        {"norm_epsilon", "layer_norm_eps"}},
-       {{"hidden_act", {"gelu"}},
-        {"position_embedding_type", {"absolute"}},
-        {"is_decoder", {false}},
-        {"add_cross_attention", {false}}}},
-      {"roberta",
-       "bert",
-       {{"vocabulary", "vocab_size"},
-        {"window", "max_position_embeddings"},
-        {"layers", "num_hidden_layers"},
-        {"heads", "num_attention_heads"},
-        {"width", "hidden_size"},
-        {"hidden", "intermediate_size"},
-        {"type_vocabulary", "type_vocab_size"},
-        {"padding", "pad_token_id", true},
-        {"norm_epsilon", "layer_norm_eps"}},
-       {{"hidden_act", {"gelu"}},
-        {"position_embedding_type", {"absolute"}},
-        {"is_decoder", {false}},
-        {"add_cross_attention", {false}}}}};
+      {"bert", "bert", BertNumbers(), BertFixed()},
+      {"roberta", "bert", BertNumbers(), BertFixed()}};
   return types;
 }
 

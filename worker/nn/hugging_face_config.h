@@ -12,7 +12,7 @@
 
 namespace ringmaster {
 
-// Of model_type gpt2, llama, bert or roberta. What a model of ours computes
+// The model_type is gpt2, llama, bert or roberta. What a model of ours computes
 // otherwise than the config says (scaled positions, biases, another activation)
 // is refused.
 //   INVALID_ARGUMENT  `text` is no such config; the message names the key

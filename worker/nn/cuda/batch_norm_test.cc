@@ -63,7 +63,7 @@ class BatchNormTest : public DeviceTest {
     EXPECT_LE(RelativeError(variance.Floats(), Floats(norm.variance)), 1e-5);
     const reference::NormGradients want = reference::NormBackward(
         shape, norm, AsDoubles(dy), AsDoubles(x), AsDoubles(gamma), rectifies);
-    // What is left of a difference.
+    // A difference of larger numbers.
     EXPECT_LE(RelativeError(dx.Floats(), Floats(want.dx)), 10 * kTolerance<T>);
     EXPECT_LE(RelativeError(dgamma.Floats(), Floats(want.dgamma)), 1e-4);
     ExpectNear<float>(dbeta.Floats(), Floats(want.dbeta), "dbeta");

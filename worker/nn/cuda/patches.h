@@ -17,7 +17,7 @@ struct ImageShape {
   int64_t width;
   int64_t channels;
   int64_t kernel;  // odd
-  // Of the pixels that the kernel is centred on: on every `stride`-th pixel of
+  // The pixels that the kernel is centred on: every `stride`-th pixel of
   // the image with spread - 1 zeros after each pixel.
   int64_t out_height;
   int64_t out_width;

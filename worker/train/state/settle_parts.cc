@@ -242,19 +242,19 @@ absl::Status PartSettler::CompareMoments() {
   const ArenaSpans<float> arenas = state_.MutableMoments();
   std::vector<int64_t> own;
   for (const MomentPart& part : OwnParts()) {
+    const ElemRanges ranges = RangesOf({part}, state_.plan());
     uint64_t hash = 0;
     for (const absl::Span<const float> moment :
          {absl::Span<const float>(arenas.first_moment),
           absl::Span<const float>(arenas.second_moment)}) {
       if (moment.empty()) continue;
-      for (const ElemRange& range : RangesOf({part}, state_.plan())) {
+      for (const ElemRange& range : ranges) {
         RETURN_IF_ERROR(options_.broadcast.before_piece());
         hash = XXH3_64bits_withSeed(
             moment.data() + range.begin,
             static_cast<size_t>(range.count) * sizeof(float), hash);
       }
     }
-    const ElemRanges ranges = RangesOf({part}, state_.plan());
     own.push_back(part.index);
     own.push_back(Intersection(ranges, own_.held) == ranges ? 1 : 0);
     own.push_back(std::bit_cast<int64_t>(hash));
