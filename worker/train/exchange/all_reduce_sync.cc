@@ -18,6 +18,10 @@
 namespace ringmaster {
 namespace {
 
+// Enough to keep a communicator busy, and less than it takes: the buckets of a
+// large model are more.
+constexpr size_t kMostQueued = 1024;
+
 // Returns the ranks whose loss was not finite.
 std::vector<int> RanksWithoutALoss(std::span<const CommitRecord> records) {
   std::vector<int> ranks;
@@ -55,13 +59,20 @@ void AllReduceSync::BucketReady(int bucket) {
   request.wire = state_.config().collective.wire;
   request.trace_label = bucket;
   request.trace_step = state_.applied_step() + 1;
-  absl::StatusOr<Ticket> ticket = communicator_.Start(request);
-  if (ticket.ok()) {
-    if (tickets_.empty()) first_sequence_ = ticket->sequence;
-    tickets_.push_back(*ticket);
-  } else {
-    start_error_ = ticket.status();
+  start_error_ = Start(request, tickets_);
+  if (start_error_.ok() && tickets_.size() == 1)
+    first_sequence_ = tickets_.front().sequence;
+}
+
+absl::Status AllReduceSync::Start(const CollectiveRequest& request,
+                                  std::vector<Ticket>& started) {
+  if (started.size() >= kMostQueued) {
+    RETURN_IF_ERROR(
+        communicator_.Wait(started[started.size() - kMostQueued], Deadline()));
   }
+  ASSIGN_OR_RETURN(const Ticket ticket, communicator_.Start(request));
+  started.push_back(ticket);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
@@ -177,7 +188,7 @@ absl::Status AllReduceSync::GatherParameters() {
         parameters.data() + range.begin, static_cast<size_t>(range.count))));
     request.trace_label = static_cast<int64_t>(i);
     request.trace_step = state_.complete_step();
-    ASSIGN_OR_RETURN(gathers.emplace_back(), communicator_.Start(request));
+    RETURN_IF_ERROR(Start(request, gathers));
   }
   for (const Ticket gather : gathers)
     RETURN_IF_ERROR(communicator_.Wait(gather, Deadline()));

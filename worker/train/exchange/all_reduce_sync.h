@@ -46,6 +46,10 @@ class AllReduceSync final : public ParameterSync {
   [[nodiscard]] int peer_ranks() const override;
 
  private:
+  // Starts `request` behind those of `started`, to which it is added; waits for
+  // older ones where too many would be queued.
+  [[nodiscard]] absl::Status Start(const CollectiveRequest& request,
+                                   std::vector<Ticket>& started);
   [[nodiscard]] absl::Status AwaitBuckets();
   [[nodiscard]] CommitExpectation Expected(const LocalStep& local) const;
   // The parts' update after the step's records, which sum up to `summary`.

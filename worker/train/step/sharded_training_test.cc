@@ -181,6 +181,31 @@ TEST_F(ShardedTrainingTest, ARankHasTheMemoryOfItsParts) {
   }
 }
 
+// A communicator takes 4096 collectives at once.
+TEST_F(ShardedTrainingTest, ThereMayBeMoreBucketsThanACommunicatorTakes) {
+  ProgramConfig config;
+  config.model = {.kind = "mlp",
+                  .settings = {{"window", {16}},
+                               {"embedding_dim", {32}},
+                               {"hidden_dim", {768}},
+                               {"hidden_layers", {2}}}};
+  config.data = {.kind = "synthetic", .seed = 3, .num_samples = 256};
+  config.program.set_steps(2);
+  config.program.set_global_batch(8);
+  config.program.set_bucket_bytes(1024);
+  uint64_t hashes[2];
+  for (const bool is_sharded : {false, true}) {
+    if (is_sharded) config.program.mutable_optimizer_sharding()->set_mirror(1);
+    const auto results = RunRanks(config, 2);
+    for (const auto& result : results) {
+      ASSERT_TRUE(result->end.ok()) << result->end.status();
+      ASSERT_GT(result->state->plan().buckets().size(), 4096u);
+    }
+    hashes[is_sharded] = results[0]->state->ParametersHash();
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
 // Points of a step, and how many of four ranks have passed them in the third
 // step when one of them fails.
 struct Fault {
