@@ -43,6 +43,7 @@
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/state.h"
 #include "server/ctl/commands/submit.h"
+#include "server/ctl/commands/top.h"
 #include "server/ctl/commands/trace.h"
 #include "server/ctl/terminal/interrupts.h"
 #include "server/ctl/terminal/screen.h"
@@ -80,6 +81,7 @@ struct CommandLine {
   std::string described;
   BundleOptions bundle;
   JobsOptions jobs;
+  TopOptions top;
   std::string shell;
   BenchFlags bench;
   CompareFlags compare;
@@ -216,6 +218,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
     return command;
   };
   flags.AddCommand("status", "The coordinator, its workers and jobs.");
+  AddTopCommand(flags, line.top);
   AddJobsFlags(flags.AddCommand("jobs", "The jobs, one a line, newest first."),
                line.jobs);
   add("job", "One job in full.", true);
@@ -334,6 +337,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   const CommandContext context{console, clock, client, line.format()};
   if (command == "status") return RunStatus(context);
   if (command == "workers") return RunWorkers(context);
+  if (command == "top") return RunTop(context, line.top);
   if (command == "job") return RunJob(context, line.job);
   if (command == "explain") return RunExplain(context, line.job);
   if (command == "jobs") {

@@ -106,8 +106,8 @@ std::string WorkerStateText(const v1::Worker& worker) {
 
 }  // namespace
 
-std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
-                                     const Style& style) {
+std::vector<std::string> PoolLines(const v1::Status& status, absl::Time now,
+                                   const Style& style) {
   const v1::Coordinator& coordinator = status.coordinator();
   std::vector<std::string> lines;
   lines.push_back(absl::StrCat(
@@ -141,6 +141,12 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   }
   for (const v1::Cordon& cordon : status.cordons())
     lines.push_back(Paint(style, Color::kYellow, CordonLine(cordon, now)));
+  return lines;
+}
+
+std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
+                                     const Style& style) {
+  std::vector<std::string> lines = PoolLines(status, now, style);
   lines.push_back("");
   if (status.jobs().empty()) {
     lines.emplace_back("no jobs; submit one with: ringctl submit JOB.yaml");

@@ -17,7 +17,12 @@
 
 namespace ringmaster::ctl {
 
-// The coordinator, its jobs, a count of its workers, and quarantined hosts.
+// The coordinator, a count of its workers, and those that jobs may not take.
+[[nodiscard]] std::vector<std::string> PoolLines(const v1::Status& status,
+                                                 absl::Time now,
+                                                 const Style& style);
+
+// The same, and its jobs.
 [[nodiscard]] std::vector<std::string> StatusLines(const v1::Status& status,
                                                    absl::Time now,
                                                    const Style& style);
