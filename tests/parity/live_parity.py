@@ -27,11 +27,14 @@ import unittest
 from tests import report
 
 try:
+    import torch
+    import torchvision
     from tests.parity import cases
     from tests.parity import safetensors_file
+    from tests.parity import torch_models
     MISSING = None
 except ImportError as error:
-    MISSING = f"{error} (Debian 12: python3-torch)"
+    MISSING = f"{error} (Debian 12: python3-torch and python3-torchvision)"
 
 BF16_FLOOR = 2.0**-8
 PATIENCE = 300.0
@@ -243,6 +246,18 @@ class ComplaintsTest(unittest.TestCase):
         for name, value in self.case.tensors().items():
             self.assertEqual(read.tensors()[name].dtype, value.dtype)
             self.assertTrue((read.tensors()[name] == value).all(), name)
+
+
+@unittest.skipIf(MISSING, f"needs PyTorch: {MISSING}")
+class ResnetTest(unittest.TestCase):
+    def test_torchvisions_parameters_load_and_give_its_logits(self):
+        for depth in (18, 50):
+            ours, theirs = torch_models.Resnet(depth, classes=7), getattr(torchvision.models, f"resnet{depth}")(num_classes=7)
+            ours.load_state_dict(theirs.state_dict())
+            pixels = torch.randint(256, (4, 48, 40, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+            images = (pixels.double() / 255 - torch.tensor(ours.MEAN)) / torch.tensor(ours.DEVIATION)
+            expected = theirs.double()(images.permute(0, 3, 1, 2))
+            self.assertLess((ours.double()(pixels) - expected).norm() / expected.norm(), 1e-5, depth)
 
 
 if __name__ == "__main__":

@@ -384,7 +384,7 @@ class ResidualBlock(nn.Module):
 
 
 class Resnet(nn.Module):
-    """Pixels [B,H,W,C] in 0..255 -> logits [B,classes]: torchvision's ResNet, which Debian does not have."""
+    """Pixels [B,H,W,C] in 0..255 -> logits [B,classes]: torchvision's ResNet, whose narrowest is too wide for a test."""
 
     DEPTHS = {10: ([1, 1, 1, 1], False), 14: ([1, 1, 1, 1], True), 18: ([2, 2, 2, 2], False), 26: ([2, 2, 2, 2], True),
               34: ([3, 4, 6, 3], False), 50: ([3, 4, 6, 3], True)}

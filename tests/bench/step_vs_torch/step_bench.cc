@@ -37,7 +37,7 @@ struct Case {
   // In YAML.
   const char* model;
   int samples;  // of a rank
-  int tokens;   // of a sample
+  int tokens;   // of a sample, or 1: an image
 };
 
 // Those of torch_ddp.py.
@@ -50,6 +50,9 @@ const std::map<std::string, Case>& Cases() {
         8, 128}},
       {"llama_160m",
        {"{llama: {preset: llama-160m, sample_tokens: 64}}", 4, 64}},
+      {"bert_base",
+       {"{bert: {preset: bert-base, dropout: 0, sample_tokens: 128}}", 4, 128}},
+      {"resnet50", {"{resnet: {preset: resnet50}}", 4, 1}},
   };
   return cases;
 }
@@ -181,8 +184,9 @@ int Main(int argc, char** argv) {
   const MonotonicTime begin = Clock::Real().Now();
   Flags flags;
   FlagSet set("step_bench", "Times our training step on this host.");
-  set.Add({.name = "case", .choices = {"gpt2_124m", "gpt_14m", "llama_160m"}},
-          &flags.name);
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : Cases()) names.push_back(name);
+  set.Add({.name = "case", .choices = names}, &flags.name);
   set.Add({.name = "ranks", .min = 1, .max = 64}, &flags.ranks);
   set.Add({.name = "precision", .choices = {"fp32", "bf16"}}, &flags.precision);
   set.Add({.name = "steps", .min = 1, .max = 1000}, &flags.steps);

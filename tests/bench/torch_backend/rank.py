@@ -80,8 +80,8 @@ def time_case(case, groups, rank, args):
             for _ in range(args.steps):
                 dist.barrier()
                 begin = time.perf_counter()
-                ids = torch.randint(settings["vocabulary"], (samples, tokens + 1), generator=generator)
-                loss = torch_models.mean_loss(network(ids[:, :-1]), ids[:, 1:])
+                inputs, targets = torch_ddp.make_batch(kind, settings, samples, tokens, generator)
+                loss = torch_models.mean_loss(network(inputs), targets)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
