@@ -15,19 +15,29 @@ void CheckData(const v1::TrainProgram& train, SpecErrors& errors) {
   const v1::ModelSpec& model = train.model();
   const v1::DataSpec& data = train.data();
   const char* const image_model = ImageModelOf(model);
-  if (image_model != nullptr && !data.has_images()) {
+  const bool is_of_images = data.has_images() || data.has_image_folder();
+  if (image_model != nullptr && !is_of_images) {
     errors.Add(absl::StrCat("train.model.", image_model,
                             " classifies images: train.data must be images "
-                            "(train.data.images)"));
+                            "(train.data.images or image_folder)"));
+  }
+  const int channels =
+      model.has_cnn() ? model.cnn().channels() : model.resnet().channels();
+  if (image_model != nullptr && data.has_image_folder() && channels != 1 &&
+      channels != 3) {
+    errors.Add(
+        absl::StrCat("train.data.image_folder has pictures of 1 or 3 "
+                     "channels (grey or RGB), but train.model.",
+                     image_model, ".channels is ", channels));
   }
   const std::optional<TokenModel> tokens = TokenModelOf(model);
-  if ((model.has_mlp() || tokens) && data.has_images()) {
-    errors.Add(
-        absl::StrCat("train.data.images is for a model that classifies images "
-                     "(cnn, resnet), but "
-                     "train.model.",
-                     tokens ? tokens->kind : "mlp",
-                     " takes tokens (text, tokens or synthetic)"));
+  if ((model.has_mlp() || tokens) && is_of_images) {
+    errors.Add(absl::StrCat(
+        "train.data.", data.has_images() ? "images" : "image_folder",
+        " is for a model that classifies images (cnn, resnet), "
+        "but train.model.",
+        tokens ? tokens->kind : "mlp",
+        " takes tokens (text, tokens or synthetic)"));
   }
   const bool has_classes = model.has_bert() && model.bert().classes() > 0;
   if (data.has_labelled_text() && !has_classes && !model.has_custom()) {

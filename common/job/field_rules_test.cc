@@ -276,6 +276,7 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
           "ringmaster.v1.TrainProgram.sample",
           "ringmaster.v1.CheckpointSpec.keep",
           "ringmaster.v1.CheckpointSpec.on_error",
+          "ringmaster.v1.ImageFolderSource.decode_threads",
           // Files; what is in them is agreed on.
           "ringmaster.v1.TrainProgram.initial_parameters",
           "ringmaster.v1.CheckpointSpec.directory",
@@ -287,6 +288,8 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
           "ringmaster.v1.ImagesSource.labels",
           "ringmaster.v1.ImagesSource.evaluation_images",
           "ringmaster.v1.ImagesSource.evaluation_labels",
+          "ringmaster.v1.ImageFolderSource.path",
+          "ringmaster.v1.ImageFolderSource.evaluation_path",
           "ringmaster.v1.LabelledTextSource.path",
           "ringmaster.v1.LabelledTextSource.evaluation_path",
           "ringmaster.v1.LabelledTextSource.vocabulary",

@@ -243,7 +243,8 @@ void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
         "or custom");
   if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
     errors.Add(
-        "train.data must name a source: text, tokens, images, labelled_text or "
+        "train.data must name a source: text, tokens, images, image_folder, "
+        "labelled_text or "
         "synthetic");
   }
 }

@@ -425,6 +425,14 @@ v1::TokensSource& Tokens(v1::JobSpec& spec) {
   tokens.set_path("/data");
   return tokens;
 }
+v1::ImageFolderSource& ImageFolder(v1::JobSpec& spec) {
+  spec = CnnJob();
+  v1::ImageFolderSource& folder =
+      *spec.mutable_train()->mutable_data()->mutable_image_folder();
+  folder.set_path("/images");
+  return folder;
+}
+
 v1::ImagesSource& Images(v1::JobSpec& spec) {
   spec = CnnJob();
   return *spec.mutable_train()->mutable_data()->mutable_images();
@@ -699,6 +707,41 @@ INSTANTIATE_TEST_SUITE_P(
                       static_cast<v1::CorruptRecords>(9));
                 },
                 "train.data.images.corrupt_records must be"},
+        Mistake{"ImageFolderWithoutPath",
+                [](auto& s) { ImageFolder(s).clear_path(); },
+                "train.data.image_folder.path must name a directory"},
+        Mistake{"ImageFolderEvaluationTwice",
+                [](auto& s) {
+                  v1::ImageFolderSource& folder = ImageFolder(s);
+                  folder.set_evaluation_path("/val");
+                  folder.set_eval_fraction(0.1);
+                },
+                "train.data.image_folder.eval_fraction and "
+                "train.data.image_folder.evaluation_path exclude each other"},
+        Mistake{"ImageFolderCrop",
+                [](auto& s) { ImageFolder(s).set_crop_area(1.5); },
+                "train.data.image_folder.crop_area must be above 0 and at most "
+                "1"},
+        Mistake{"ImageFolderThreads",
+                [](auto& s) { ImageFolder(s).set_decode_threads(65); },
+                "train.data.image_folder.decode_threads must be at most 64, "
+                "got 65"},
+        Mistake{
+            "ImageFolderOfTwoChannels",
+            [](auto& s) {
+              ImageFolder(s);
+              s.mutable_train()->mutable_model()->mutable_cnn()->set_channels(
+                  2);
+            },
+            "train.data.image_folder has pictures of 1 or 3 channels (grey "
+            "or RGB), but train.model.cnn.channels is 2"},
+        Mistake{"GptOnAnImageFolder",
+                [](auto& s) {
+                  ImageFolder(s);
+                  Gpt(s);
+                },
+                "train.data.image_folder is for a model that classifies images "
+                "(cnn, resnet), but train.model.gpt takes tokens"},
         Mistake{"ResnetOnText",
                 [](auto& s) {
                   Resnet(s);

@@ -21,7 +21,9 @@
 #include "worker/checkpoint/safetensors_header.h"
 #include "worker/data/bpe_tables.h"
 #include "worker/data/idx_file.h"
+#include "worker/data/picture_file.h"
 #include "worker/data/testing/data_files.h"
+#include "worker/data/testing/picture_files.h"
 #include "worker/data/token_file.h"
 
 namespace ringmaster::fuzz {
@@ -204,6 +206,49 @@ std::vector<std::string> DataFiles() {
           RawTokens({1, 2})};
 }
 
+bool TryPicture(std::string_view input) {
+  bool is_picture = false;
+  PicturePart part;
+  for (const int64_t channels : {1, 3}) {
+    // All of it at the smallest scale, and a part of it at its own.
+    for (const bool is_whole : {true, false}) {
+      const PictureSize least = {is_whole ? 1 : 1 << 20,
+                                 is_whole ? 1 : 1 << 20};
+      const absl::Status decoded = DecodePicture(
+          {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
+          {.channels = channels, .least = least, .max_pixels = 1 << 14},
+          [is_whole](PictureSize size) -> PixelBox {
+            if (is_whole) return {0, 0, size.height, size.width};
+            return {size.height / 3, size.width / 3, (size.height + 2) / 3,
+                    (size.width + 2) / 3};
+          },
+          part);
+      CheckMessage(decoded);
+      RM_CHECK(
+          !decoded.ok() ||
+              static_cast<int64_t>(part.picture.pixels.size()) ==
+                  part.picture.size.height * part.picture.size.width * channels,
+          "a picture has other pixels than it says");
+      is_picture |= decoded.ok();
+    }
+  }
+  return is_picture;
+}
+
+std::vector<std::string> Pictures() {
+  const Picture rgb = SmoothPicture({19, 26}, 3);
+  const Picture grey = SmoothPicture({17, 9}, 1);
+  return {JpegFile(rgb),
+          JpegFile(rgb, {.is_progressive = true}),
+          JpegFile(rgb, {.is_subsampled = false}),
+          JpegFile(grey),
+          JpegFile(SmoothPicture({9, 17}, 4)),
+          PngFile(rgb),
+          PngFile(rgb, {.bit_depth = 16, .is_interlaced = true}),
+          PngFile(grey, {.has_alpha = true}),
+          PalettePngFile(grey)};
+}
+
 // ---- vocabularies
 
 // The two files have a zero between them.
@@ -315,6 +360,11 @@ std::vector<Parser> FileParsers() {
       {"safetensors", SafetensorsHeaders(), json, TrySafetensors},
       {"manifest", Manifests(), json, TryManifest},
       {"data_file", DataFiles(), {}, TryDataFile},
+      {"picture",
+       Pictures(),
+       {"\xff\xd8", "\xff\xda", "\xff\xc4", "\xff\xc0", "\xff\xc2", "\xff\xd9",
+        "Adobe", "IHDR", "IDAT", "PLTE", "tRNS", "IEND"},
+       TryPicture},
       {"vocabulary", Vocabularies(), vocabulary, TryVocabulary},
       {"shard", Shards(), {}, TryShard},
   };

@@ -17,8 +17,10 @@ namespace ringmaster {
 // next token has as many targets, one that predicts only the last has one
 // target. A classifier of images has pixels and one target.
 struct SampleShape {
-  int64_t tokens = 0;   // token ids seen
-  int64_t pixels = 0;   // bytes of an image: height * width * channels
+  int64_t tokens = 0;  // token ids seen
+  int64_t pixels = 0;  // bytes of an image: height * width * channels
+  int64_t height = 0;  // of an image; 0 where the model does not say
+  int64_t width = 0;
   int64_t targets = 1;  // ids to predict
   // The model masks some of the tokens itself, and predicts these: targets say
   // how many, and hold nothing.

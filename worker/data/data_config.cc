@@ -37,16 +37,28 @@ absl::Status CheckShape(const SampleShape& shape, bool is_image) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCrops(const DataConfig& config) {
+  if (!(config.crop_area > 0 && config.crop_area <= 1))
+    return BadField("crop_area", config.crop_area, "in (0, 1]");
+  if (!(config.evaluation_crop > 0 && config.evaluation_crop <= 1))
+    return BadField("evaluation_crop", config.evaluation_crop, "in (0, 1]");
+  if (config.decode_threads < 1)
+    return BadField("decode_threads", config.decode_threads, "at least 1");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status DataConfig::Validate() const {
-  const bool is_image = kind == "images";
+  const bool is_folder = kind == "image_folder";
+  const bool is_image = kind == "images" || is_folder;
   const bool is_labelled = kind == "labelled_text";
   if (!is_image && !is_labelled && kind != "text" && kind != "tokens" &&
       kind != "synthetic") {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.kind is \"", kind,
-        "\"; known are text, tokens, images, labelled_text, synthetic"));
+        "\"; known are text, tokens, images, image_folder, labelled_text, "
+        "synthetic"));
   }
   RETURN_IF_ERROR(CheckShape(shape, is_image));
   if (vocabulary < 1 || vocabulary > kMaxVocabulary)
@@ -55,7 +67,8 @@ absl::Status DataConfig::Validate() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.path is empty, but data.kind ", kind, " needs a file"));
   }
-  if (is_image && labels_path.empty()) {
+  if (is_folder) RETURN_IF_ERROR(CheckCrops(*this));
+  if (is_image && !is_folder && labels_path.empty()) {
     return absl::InvalidArgumentError(
         "data.labels_path is empty, but data.kind images needs a file");
   }
@@ -68,7 +81,8 @@ absl::Status DataConfig::Validate() const {
     return absl::InvalidArgumentError(
         "data.vocabulary_path and data.merges_path must be given together");
   }
-  if (is_image && evaluation_path.empty() != evaluation_labels_path.empty()) {
+  if (is_image && !is_folder &&
+      evaluation_path.empty() != evaluation_labels_path.empty()) {
     return absl::InvalidArgumentError(
         "data.evaluation_path and data.evaluation_labels_path must be given "
         "together");
@@ -97,6 +111,11 @@ std::string DataConfig::CanonicalText() const {
   if (kind == "labelled_text") {
     absl::StrAppend(&text, " classes=", classes, " padding=", padding,
                     " separator=", separator);
+  }
+  if (kind == "image_folder") {
+    absl::StrAppendFormat(&text,
+                          " crop_area=%.17g flip=%d evaluation_crop=%.17g",
+                          crop_area, flip, evaluation_crop);
   }
   if (skip_corrupt) absl::StrAppend(&text, " skip_corrupt");
   return text;

@@ -13,8 +13,8 @@
 namespace ringmaster {
 
 struct DataConfig {
-  // "text", "tokens", "images", "labelled_text" or "synthetic". Fields that belong to one kind
-  // alone say so.
+  // "text", "tokens", "images", "image_folder", "labelled_text" or "synthetic".
+  // Fields that belong to one kind alone say so.
   std::string kind = "synthetic";
 
   // The input of the model: the shape of a sample, and the number of different
@@ -27,15 +27,16 @@ struct DataConfig {
   int64_t separator = -1;
 
   // text: a file, or a directory whose files are read. tokens: a file, or a
-  // directory of *.bin files. images: the file of images.
+  // directory of *.bin files. images: the file of images. image_folder: the
+  // directory of classes.
   std::string path = "";
   // images: the file of labels.
   std::string labels_path = "";
-  // tokens, images: the path of the held-out samples; empty: the last part of
-  // the others.
+  // tokens, images, image_folder: the path of the held-out samples; empty: the
+  // last part of the others or, of an image_folder, a random one.
   std::string evaluation_path = "";
   std::string evaluation_labels_path = "";
-  // In [0, 1): the last part of the data is held out. Not with evaluation_path.
+  // In [0, 1): this part of the data is held out. Not with evaluation_path.
   double eval_fraction = 0.1;
   // True if evaluations are wanted: then it is an error if no sample is held
   // out. With evaluation_path it always is.
@@ -58,9 +59,14 @@ struct DataConfig {
   int64_t max_bytes = int64_t{1} << 30;
   // tokens: "llm.c", "raw" (nanoGPT's), or "auto" to tell by the file.
   std::string token_format = "auto";
-  // tokens, images, labelled_text: leave out samples that are not valid, instead of refusing
-  // the data.
+  // tokens, images, image_folder, labelled_text: leave out samples that are not
+  // valid, instead of refusing the data.
   bool skip_corrupt = false;
+  // image_folder: see ImageFolderSource.
+  double crop_area = 0.08;
+  bool flip = true;
+  double evaluation_crop = 0.875;
+  int decode_threads = 1;
   // synthetic: size of the data set, held-out part included, in [1, 2^40].
   int64_t num_samples = 65536;
 

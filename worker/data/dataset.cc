@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "worker/data/image_dataset.h"
+#include "worker/data/image_folder_dataset.h"
 #include "worker/data/labelled_text_dataset.h"
 #include "worker/data/synthetic_dataset.h"
 #include "worker/data/text_dataset.h"
@@ -23,6 +24,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateOfKind(
   if (config.kind == "text") return CreateTextDataset(config, cancel);
   if (config.kind == "tokens") return CreateTokenFileDataset(config, cancel);
   if (config.kind == "images") return CreateImageDataset(config, cancel);
+  if (config.kind == "image_folder")
+    return CreateImageFolderDataset(config, cancel);
   if (config.kind == "labelled_text")
     return CreateLabelledTextDataset(config, cancel);
   return CreateSyntheticDataset(config);

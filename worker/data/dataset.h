@@ -1,7 +1,8 @@
 // Dataset gives samples by number: sample `id` of a split is always the same
-// input and targets.
+// input and targets, but for what is drawn anew in each epoch.
 //
-// Guarantees: contents are fixed once created. FillBatch does not allocate.
+// Guarantees: contents are fixed once created. FillBatch does not allocate,
+// unless it has to decode.
 // Thread-safety: immutable, so thread-safe.
 // Example:
 //   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, CreateDataset(config));
@@ -36,7 +37,8 @@ class Dataset {
   // Samples that were left out because they are not valid.
   virtual int64_t skipped_samples() const { return 0; }
   // Hash of the contents, wherever they are stored: equal data is equal,
-  // different data is different (64 bits).
+  // different data is different (64 bits). For contents that are read during
+  // training alone, names and sizes stand.
   virtual uint64_t fingerprint() const = 0;
   // The files that it was read from; without parts if there were none.
   virtual v1::DataIdentity identity() const { return {}; }
@@ -44,9 +46,17 @@ class Dataset {
   // Makes `batch` hold the samples `ids`, in that order.
   //   INVALID_ARGUMENT  an id outside [0, size), more ids than the batch has
   //                     room for, or another shape
+  //   else              a sample that is decoded only now is not valid
   [[nodiscard]] virtual absl::Status FillBatch(Split split,
                                                absl::Span<const int64_t> ids,
                                                Batch& batch) const = 0;
+  // As FillBatch of training samples, in the epochs (from 0) `epochs`, which are
+  // as many as `ids`.
+  [[nodiscard]] virtual absl::Status FillTraining(
+      absl::Span<const int64_t> ids, absl::Span<const int64_t> /*epochs*/,
+      Batch& batch) const {
+    return FillBatch(Split::kTrain, ids, batch);
+  }
 };
 
 // Opens the data set that `config` describes. Every error is one line that

@@ -110,4 +110,18 @@ absl::StatusOr<std::vector<fs::path>> ListDirectory(
   return files;
 }
 
+absl::StatusOr<std::vector<std::string>> ListSubdirectories(
+    const fs::path& path) {
+  const auto names = ProcessFiles().List(path.string());
+  if (!names.has_value()) return FileError(path.string(), errno);
+  std::vector<std::string> found;
+  for (const std::string& name : *names) {
+    if (name.starts_with('.')) continue;
+    ASSIGN_OR_RETURN(const Entry entry, EntryAt((path / name).string()));
+    if (entry == Entry::kDirectory) found.push_back(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace ringmaster

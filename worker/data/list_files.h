@@ -29,6 +29,11 @@ namespace ringmaster {
 [[nodiscard]] absl::StatusOr<std::vector<std::filesystem::path>> ListDirectory(
     const std::filesystem::path& path, std::string_view extension);
 
+// Returns the names of the directories right in the directory `path`, in order.
+// Links are passed over, and so are names that begin with a dot.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> ListSubdirectories(
+    const std::filesystem::path& path);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_DATA_LIST_FILES_H_

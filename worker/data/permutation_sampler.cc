@@ -70,4 +70,14 @@ void PermutationSampler::SamplesOf(int64_t step, int64_t global_batch,
   for (int64_t i = 0; i < part.count; ++i) ids[i] = SampleAt(first + i);
 }
 
+void PermutationSampler::EpochsOf(int64_t step, int64_t global_batch,
+                                  ElemRange part,
+                                  absl::Span<int64_t> epochs) const {
+  RM_CHECK(step >= 1 && static_cast<int64_t>(epochs.size()) == part.count,
+           "no such part of a global batch");
+  const int64_t first = (step - 1) * global_batch + part.begin;
+  for (int64_t i = 0; i < part.count; ++i)
+    epochs[i] = (first + i) / num_samples_;
+}
+
 }  // namespace ringmaster

@@ -42,6 +42,9 @@ class PermutationSampler {
   // ids.size() == part.count.
   void SamplesOf(int64_t step, int64_t global_batch, ElemRange part,
                  absl::Span<int64_t> ids) const;
+  // Likewise, their epochs (from 0).
+  void EpochsOf(int64_t step, int64_t global_batch, ElemRange part,
+                absl::Span<int64_t> epochs) const;
 
  private:
   int64_t Permute(uint64_t key, int64_t index) const;

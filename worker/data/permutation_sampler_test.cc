@@ -120,5 +120,14 @@ TEST(PermutationSamplerTest, KeepsItsOrderFromReleaseToRelease) {
   EXPECT_EQ(sampler.SampleAt(1000), 825);
 }
 
+TEST(PermutationSamplerTest, AStepMayHaveSamplesOfTwoEpochs) {
+  const PermutationSampler sampler(1, 10);
+  std::vector<int64_t> epochs(3);
+  sampler.EpochsOf(3, 4, {0, 3}, absl::MakeSpan(epochs));
+  EXPECT_EQ(epochs, (std::vector<int64_t>{0, 0, 1}));
+  sampler.EpochsOf(5, 4, {1, 3}, absl::MakeSpan(epochs));
+  EXPECT_EQ(epochs, (std::vector<int64_t>{1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace ringmaster

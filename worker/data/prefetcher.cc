@@ -1,6 +1,7 @@
 #include "worker/data/prefetcher.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/status/annotate.h"
 #include "common/status/check.h"
 
 namespace ringmaster {
@@ -12,7 +13,8 @@ Prefetcher::Prefetcher(const Dataset& dataset,
       sampler_(sampler),
       options_(options),
       clock_(clock),
-      ids_(static_cast<size_t>(options.max_local_batch)) {
+      ids_(static_cast<size_t>(options.max_local_batch)),
+      epochs_(ids_.size()) {
   RM_CHECK(options.max_local_batch > 0 &&
                options.max_local_batch <= options.global_batch,
            "bad batch sizes");
@@ -121,13 +123,13 @@ void Prefetcher::FillLoop() {
 }
 
 absl::Status Prefetcher::Fill(const Work& work, Batch& batch) {
-  const absl::Span<int64_t> ids =
-      absl::MakeSpan(ids_).subspan(0, static_cast<size_t>(work.part.count));
+  const auto count = static_cast<size_t>(work.part.count);
+  const absl::Span<int64_t> ids = absl::MakeSpan(ids_).subspan(0, count);
+  const absl::Span<int64_t> epochs = absl::MakeSpan(epochs_).subspan(0, count);
   sampler_.SamplesOf(work.step, options_.global_batch, work.part, ids);
-  absl::Status status = dataset_.FillBatch(Split::kTrain, ids, batch);
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("batch of step ", work.step,
-                                                  ": ", status.message()));
+  sampler_.EpochsOf(work.step, options_.global_batch, work.part, epochs);
+  return Annotate(dataset_.FillTraining(ids, epochs, batch),
+                  absl::StrCat("batch of step ", work.step));
 }
 
 }  // namespace ringmaster

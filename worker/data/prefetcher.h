@@ -110,6 +110,7 @@ class Prefetcher {
 
   // Only for the filling thread.
   std::vector<int64_t> ids_;
+  std::vector<int64_t> epochs_;
 
   // A slot's contents belong to the filling thread while it is slot filled_ %
   // kSlots, and to the caller once it is counted in filled_; the counts change

@@ -54,7 +54,9 @@ absl::StatusOr<CnnSettings> ReadCnnSettings(const ModelConfig& config) {
 }
 
 ModelInput CnnInput(const CnnSettings& settings) {
-  return {.shape = {.pixels = settings.pixels()},
+  return {.shape = {.pixels = settings.pixels(),
+                    .height = settings.height,
+                    .width = settings.width},
           .vocabulary = settings.classes};
 }
 

@@ -34,7 +34,7 @@ TEST(CnnTest, HasItsTensorsInReverseExecutionOrder) {
 
 TEST(CnnTest, TakesImagesAndClasses) {
   ModelInstance<float> cnn(kDefaults, 1);
-  EXPECT_EQ(cnn.model->input().shape, (SampleShape{.pixels = 784}));
+  EXPECT_EQ(cnn.model->input().shape, (SampleShape{.pixels = 784, .height = 28, .width = 28}));
   EXPECT_EQ(cnn.model->input().vocabulary, 10);
   EXPECT_EQ(cnn.plan.parameter_count(),
             32 * 9 + 32 + 64 * 288 + 64 + 3136 * 128 + 128 + 1280 + 10);

@@ -260,7 +260,9 @@ absl::StatusOr<ResnetSettings> ReadResnetSettings(const ModelConfig& config) {
 }
 
 ModelInput ResnetInput(const ResnetSettings& settings) {
-  return {.shape = {.pixels = settings.pixels() * settings.channels},
+  return {.shape = {.pixels = settings.pixels() * settings.channels,
+                    .height = settings.height,
+                    .width = settings.width},
           .vocabulary = settings.classes};
 }
 

@@ -55,6 +55,9 @@ std::string ProgramLine(const v1::JobSpec& spec) {
   if (train.data().has_images())
     absl::StrAppend(&line, ", images of ",
                     Printable(train.data().images().images()));
+  if (train.data().has_image_folder())
+    absl::StrAppend(&line, ", images in ",
+                    Printable(train.data().image_folder().path()));
   if (train.data().has_labelled_text())
     absl::StrAppend(&line, ", labelled text of ",
                     Printable(train.data().labelled_text().path()));

@@ -66,6 +66,14 @@ PathFields() {
        [](S s, P& p) {
          p.mutable_data()->mutable_images()->set_evaluation_labels(s);
        }},
+      {"train.data.image_folder.path",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_image_folder()->set_path(s);
+       }},
+      {"train.data.image_folder.evaluation_path",
+       [](S s, P& p) {
+         p.mutable_data()->mutable_image_folder()->set_evaluation_path(s);
+       }},
       {"train.data.labelled_text.path",
        [](S s, P& p) {
          p.mutable_data()->mutable_labelled_text()->set_path(s);

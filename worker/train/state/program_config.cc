@@ -95,6 +95,18 @@ void ParseLabelledText(const v1::LabelledTextSource& spec, DataConfig& config) {
   config.skip_corrupt = spec.corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
 }
 
+void ParseImageFolder(const v1::ImageFolderSource& spec, DataConfig& config) {
+  config.kind = "image_folder";
+  config.path = spec.path();
+  config.evaluation_path = spec.evaluation_path();
+  config.eval_fraction = spec.eval_fraction();
+  config.crop_area = spec.crop_area();
+  config.flip = spec.flip();
+  config.evaluation_crop = spec.evaluation_crop();
+  config.decode_threads = spec.decode_threads();
+  config.skip_corrupt = spec.corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
+}
+
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
   switch (spec.source_case()) {
     case v1::DataSpec::kText:
@@ -131,12 +143,15 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
     case v1::DataSpec::kLabelledText:
       ParseLabelledText(spec.labelled_text(), config);
       return absl::OkStatus();
+    case v1::DataSpec::kImageFolder:
+      ParseImageFolder(spec.image_folder(), config);
+      return absl::OkStatus();
     case v1::DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
       "train.data names no source that this worker has; it has text, tokens, "
-      "images, labelled_text and synthetic");
+      "images, image_folder, labelled_text and synthetic");
 }
 
 EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
