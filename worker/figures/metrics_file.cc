@@ -249,13 +249,14 @@ void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {
 }
 
 void MetricsFile::AppendEvaluation(double unix_seconds, int64_t step,
-                                   double loss,
-                                   std::optional<double> accuracy) {
+                                   const EvaluationRecord& record) {
   last_.evaluation = step;
-  file_.Append(JsonLine(step, "evaluation", unix_seconds, &line_)
-                   .Number("loss", loss)
-                   .Number("accuracy", accuracy)
-                   .Finish());
+  JsonLine line(step, "evaluation", unix_seconds, &line_);
+  line.Number("loss", record.loss).Number("accuracy", record.accuracy);
+  if (record.top5_accuracy.has_value())
+    line.Number("top5_accuracy", record.top5_accuracy);
+  if (record.macro_f1.has_value()) line.Number("macro_f1", record.macro_f1);
+  file_.Append(line.Finish());
 }
 
 void MetricsFile::AppendSample(double unix_seconds, int64_t step,

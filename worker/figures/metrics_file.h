@@ -11,7 +11,8 @@
 //               checkpoint_snapshot_seconds, total_seconds,
 //               wire_payload_bytes, wire_theory_bytes, world_size, generation:
 //               see StepRecord
-//   evaluation  loss and accuracy (in [0, 1]) on held-out samples
+//   evaluation  loss, accuracy (in [0, 1]) and, of classes, top5_accuracy and
+//               macro_f1 on held-out samples
 //   sample      prompt and text, the model's continuation; what is not UTF-8
 //               is U+FFFD
 //   checkpoint  duration_seconds until it was on the disk, and its bytes
@@ -60,8 +61,8 @@ class MetricsFile {
 
   // One line; `unix_seconds` is its "time".
   void AppendStep(double unix_seconds, const StepRecord& record);
-  void AppendEvaluation(double unix_seconds, int64_t step, double loss,
-                        std::optional<double> accuracy);
+  void AppendEvaluation(double unix_seconds, int64_t step,
+                        const EvaluationRecord& record);
   void AppendSample(double unix_seconds, int64_t step, std::string_view prompt,
                     std::string_view text);
   void AppendCheckpoint(double unix_seconds, int64_t step,

@@ -76,14 +76,14 @@ TEST(MetricsFileTest, WritesEvaluationsSamplesAndCheckpoints) {
   const std::string path = FreshDirectory() + "/metrics.jsonl";
   absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
   ASSERT_TRUE(file.ok()) << file.status();
-  file->AppendEvaluation(1, 10, 2.5, 0.75);
-  file->AppendEvaluation(2, 20, 2.25, std::nullopt);
+  file->AppendEvaluation(1, 10, {2.5, 0.75, 0.875, 0.5});
+  file->AppendEvaluation(2, 20, {2.25});
   file->AppendSample(3, 20, "a \"b\"\n", "c\\\xff\xe2\x82");
   file->AppendCheckpoint(4, 20, absl::Milliseconds(1500), 4096);
   ASSERT_TRUE(file->Flush().ok());
   EXPECT_EQ(ContentOf(path),
             "{\"step\":10,\"kind\":\"evaluation\",\"time\":1,\"loss\":2.5,"
-            "\"accuracy\":0.75}\n"
+            "\"accuracy\":0.75,\"top5_accuracy\":0.875,\"macro_f1\":0.5}\n"
             "{\"step\":20,\"kind\":\"evaluation\",\"time\":2,\"loss\":2.25,"
             "\"accuracy\":null}\n"
             "{\"step\":20,\"kind\":\"sample\",\"time\":3,"
@@ -109,7 +109,7 @@ TEST(MetricsFileTest, AResumedJobTellsOneStory) {
             "{\"step\":1,\"kind\":\"step\"}\n"
             "{\"step\":2,\"kind\":\"step\"}\n"
             "{\"step\":2,\"kind\":\"checkpoint\"}\n");
-  file->AppendEvaluation(0, 3, 1, 1);
+  file->AppendEvaluation(0, 3, {1, 1});
   ASSERT_TRUE(file->Flush().ok());
   EXPECT_THAT(ContentOf(path), HasSubstr("\"checkpoint\"}\n{\"step\":3,"));
 }
@@ -130,10 +130,10 @@ TEST(MetricsFileTest, AFullDiskLeavesWholeLines) {
   absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
   ASSERT_TRUE(file.ok()) << file.status();
   const FullDisk disk(100);
-  file->AppendEvaluation(1, 1, 1, 1);
+  file->AppendEvaluation(1, 1, {1, 1});
   ASSERT_TRUE(file->Flush().ok());
   const std::string before = ContentOf(path);
-  file->AppendEvaluation(2, 2, 2, 2);
+  file->AppendEvaluation(2, 2, {2, 2});
   EXPECT_THAT(std::string(file->Flush().message()), HasSubstr(path));
   EXPECT_EQ(ContentOf(path), before);
 }
@@ -141,7 +141,7 @@ TEST(MetricsFileTest, AFullDiskLeavesWholeLines) {
 TEST(MetricsFileTest, WritesToADeviceWithoutReadingIt) {
   absl::StatusOr<MetricsFile> file = MetricsFile::Open("/dev/full", 0);
   ASSERT_TRUE(file.ok()) << file.status();
-  file->AppendEvaluation(1, 1, 1, 1);
+  file->AppendEvaluation(1, 1, {1, 1});
   EXPECT_EQ(file->Flush().code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -224,7 +224,7 @@ TEST(MetricsFileTest, RemembersTheLastStepsOfTheRotatedFile) {
   {
     absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0, kFewBytes);
     ASSERT_TRUE(file.ok()) << file.status();
-    file->AppendEvaluation(0, 1, 2.5, std::nullopt);
+    file->AppendEvaluation(0, 1, {2.5});
     AppendSteps(*file, 1, 4);
   }
   EXPECT_THAT(StepsIn(path), ElementsAre(4));

@@ -106,15 +106,18 @@ absl::Status StepFiguresLog::RecordStep(const StepRecord& record) {
   return FlushIfDue();
 }
 
-absl::Status StepFiguresLog::RecordEvaluation(int64_t step, double loss,
-                                              std::optional<double> accuracy) {
+absl::Status StepFiguresLog::RecordEvaluation(int64_t step,
+                                              const EvaluationRecord& record) {
   if (step <= last().evaluation) return absl::OkStatus();
   const double now = UnixSeconds();
-  metrics_.AppendEvaluation(now, step, loss, accuracy);
-  std::vector<ScalarFigure> figures = {{"evaluation/loss", loss}};
-  if (accuracy.has_value()) {
-    figures.push_back({"evaluation/accuracy", *accuracy});
-  }
+  metrics_.AppendEvaluation(now, step, record);
+  std::vector<ScalarFigure> figures = {{"evaluation/loss", record.loss}};
+  const auto add = [&](const char* name, std::optional<double> figure) {
+    if (figure.has_value()) figures.push_back({name, *figure});
+  };
+  add("evaluation/accuracy", record.accuracy);
+  add("evaluation/top5_accuracy", record.top5_accuracy);
+  add("evaluation/macro_f1", record.macro_f1);
   events_.AppendScalars(now, step, figures);
   return Close();
 }

@@ -70,10 +70,9 @@ class StepFiguresLog {
 
   // Each fails only if it writes the files and that fails; see above.
   [[nodiscard]] absl::Status RecordStep(const StepRecord& record);
-  // Records an evaluation on held-out samples, after `step`; accuracy in [0,
-  // 1], if there is one.
-  [[nodiscard]] absl::Status RecordEvaluation(
-      int64_t step, double loss, std::optional<double> accuracy = std::nullopt);
+  // Records an evaluation after `step`.
+  [[nodiscard]] absl::Status RecordEvaluation(int64_t step,
+                                              const EvaluationRecord& record);
   // Records the `text` that the model continued `prompt` with.
   [[nodiscard]] absl::Status RecordSample(int64_t step, std::string_view prompt,
                                           std::string_view text);

@@ -83,7 +83,7 @@ TEST_F(StepFiguresLogTest, WritesAfterAsManySteps) {
 TEST_F(StepFiguresLogTest, WritesAnEvaluationAtOnce) {
   auto log = Open();
   ASSERT_TRUE(log.ok()) << log.status();
-  ASSERT_TRUE((*log)->RecordEvaluation(5, 1.5).ok());
+  ASSERT_TRUE((*log)->RecordEvaluation(5, {1.5}).ok());
   EXPECT_THAT(ContentOf(metrics_path_), HasSubstr("evaluation"));
 }
 
@@ -93,7 +93,7 @@ TEST_F(StepFiguresLogTest, DoesNotRecordAgainWhatIsInTheFile) {
     ASSERT_TRUE(log.ok()) << log.status();
     EXPECT_EQ((*log)->last().step, life == 0 ? 0 : 5);
     ASSERT_TRUE((*log)->RecordStep({.step = 5}).ok());
-    ASSERT_TRUE((*log)->RecordEvaluation(5, 1.5).ok());
+    ASSERT_TRUE((*log)->RecordEvaluation(5, {1.5}).ok());
     ASSERT_TRUE((*log)->RecordSample(5, "a", "b").ok());
     EXPECT_EQ((*log)->last().evaluation, 5);
     EXPECT_EQ((*log)->last().sample, 5);
@@ -128,17 +128,20 @@ TEST_F(StepFiguresLogTest, TheEndWritesWhatIsLeft) {
 TEST_F(StepFiguresLogTest, RecordsAllThatHappensBesidesSteps) {
   auto log = Open();
   ASSERT_TRUE(log.ok()) << log.status();
-  ASSERT_TRUE((*log)->RecordEvaluation(5, 1.5, 0.5).ok());
+  ASSERT_TRUE((*log)->RecordEvaluation(5, {1.5, 0.5, 0.75, 0.25}).ok());
   ASSERT_TRUE((*log)->RecordSample(5, "int ", "main() {}").ok());
   ASSERT_TRUE((*log)->RecordCheckpoint(5, absl::Seconds(2), 99).ok());
   ASSERT_TRUE((*log)->Close().ok());
   const std::string metrics = ContentOf(metrics_path_);
-  EXPECT_THAT(metrics, HasSubstr("\"accuracy\":0.5}"));
+  EXPECT_THAT(metrics, HasSubstr("\"accuracy\":0.5,\"top5_accuracy\":0.75,"
+                                 "\"macro_f1\":0.25}"));
   EXPECT_THAT(metrics, HasSubstr("\"prompt\":\"int \",\"text\":\"main() {}\""));
   EXPECT_THAT(metrics, HasSubstr("\"duration_seconds\":2,\"bytes\":99}"));
   const std::string events = ContentOf(events_path_);
   EXPECT_THAT(events, HasSubstr("evaluation/loss"));
   EXPECT_THAT(events, HasSubstr("evaluation/accuracy"));
+  EXPECT_THAT(events, HasSubstr("evaluation/top5_accuracy"));
+  EXPECT_THAT(events, HasSubstr("evaluation/macro_f1"));
   EXPECT_THAT(events, HasSubstr("```\nmain() {}\n```\n"));
   EXPECT_THAT(events, HasSubstr("checkpoint/duration_seconds"));
   EXPECT_THAT(events, HasSubstr("checkpoint/bytes"));
@@ -148,7 +151,7 @@ TEST_F(StepFiguresLogTest, LeavesOutOfTheEventsWhatIsNotKnown) {
   auto log = Open();
   ASSERT_TRUE(log.ok()) << log.status();
   ASSERT_TRUE((*log)->RecordStep({.step = 1}).ok());
-  ASSERT_TRUE((*log)->RecordEvaluation(1, 1.5).ok());
+  ASSERT_TRUE((*log)->RecordEvaluation(1, {1.5}).ok());
   ASSERT_TRUE((*log)->Close().ok());
   EXPECT_THAT(ContentOf(events_path_), Not(HasSubstr("utilization")));
   EXPECT_THAT(ContentOf(events_path_), Not(HasSubstr("accuracy")));
@@ -210,7 +213,7 @@ TEST_F(StepFiguresLogTest, OneFileThatFailsDoesNotStopTheOther) {
   EXPECT_THAT(
       std::string(written.message()),
       testing::AllOf(HasSubstr(metrics_path_), Not(HasSubstr(events_path_))));
-  ASSERT_TRUE((*log)->RecordEvaluation(2, 1).ok());
+  ASSERT_TRUE((*log)->RecordEvaluation(2, {1}).ok());
   EXPECT_TRUE((*log)->Close().ok());
   EXPECT_THAT(ContentOf(events_path_), HasSubstr("evaluation/loss"));
 }

@@ -23,6 +23,16 @@ struct PhaseSeconds {
   friend bool operator==(const PhaseSeconds&, const PhaseSeconds&) = default;
 };
 
+// An evaluation on held-out samples.
+struct EvaluationRecord {
+  double loss = 0;  // mean cross entropy of a target, in nats
+  // The share of targets that were the most probable class, in [0, 1].
+  std::optional<double> accuracy = std::nullopt;
+  // Of samples with classes: see ClassCounts.
+  std::optional<double> top5_accuracy = std::nullopt;
+  std::optional<double> macro_f1 = std::nullopt;
+};
+
 struct StepRecord {
   int64_t step = 0;  // from 1: the number of updates made
   double loss = 0;   // mean over the global batch

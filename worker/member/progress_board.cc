@@ -162,12 +162,18 @@ void ProgressBoard::SampleUsage(v1::RankFigures& totals) const {
   totals.set_peak_resident_bytes(now.peak_resident_bytes);
 }
 
-void ProgressBoard::RecordEvaluation(int64_t step, double loss,
-                                     double accuracy) {
+void ProgressBoard::RecordEvaluation(int64_t step,
+                                     const EvaluationRecord& record) {
   MutexLock lock(mutex_);
-  progress_.figures.set_evaluation_step(step);
-  progress_.figures.set_evaluation_loss(loss);
-  progress_.figures.set_evaluation_accuracy(accuracy);
+  v1::TrainingFigures& figures = progress_.figures;
+  figures.set_evaluation_step(step);
+  figures.set_evaluation_loss(record.loss);
+  if (record.accuracy.has_value())
+    figures.set_evaluation_accuracy(*record.accuracy);
+  if (record.top5_accuracy.has_value())
+    figures.set_evaluation_top5_accuracy(*record.top5_accuracy);
+  if (record.macro_f1.has_value())
+    figures.set_evaluation_macro_f1(*record.macro_f1);
 }
 
 void ProgressBoard::RecordCheckpoint(int64_t step) {

@@ -15,6 +15,7 @@
 #include "common/sync/mutex.h"
 #include "worker/checkpoint/disk_progress.h"
 #include "worker/collective/algorithm.h"
+#include "worker/figures/step_record.h"
 #include "worker/member/job_runner.h"
 #include "worker/member/process_usage.h"
 
@@ -61,8 +62,7 @@ class ProgressBoard {
                      const std::vector<Algorithm>& algorithms);
   void SetSteps(int64_t applied_step, int64_t complete_step);
   void RecordStep(const StepFigures& figures);
-  // On held-out samples; accuracy in [0, 1].
-  void RecordEvaluation(int64_t step, double loss, double accuracy);
+  void RecordEvaluation(int64_t step, const EvaluationRecord& record);
   // A checkpoint of `step` is complete.
   void RecordCheckpoint(int64_t step);
   void SetSkippedSamples(int64_t count);

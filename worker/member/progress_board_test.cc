@@ -143,13 +143,18 @@ TEST(ProgressBoardTest, TheDisksBytesOutliveTheJob) {
 
 TEST(ProgressBoardTest, KeepsTheEvaluationUntilCleared) {
   ProgressBoard board;
-  board.RecordEvaluation(20, 1.5, 0.25);
+  board.RecordEvaluation(20, {1.5, 0.25, 0.75, 0.125});
   board.RecordStep(Step(21, absl::Seconds(1)));
   EXPECT_TRUE(board.progress().figures.has_evaluation_loss());
   EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_loss(), 1.5);
   EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_accuracy(), 0.25);
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_top5_accuracy(), 0.75);
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_macro_f1(), 0.125);
   board.Clear();
   EXPECT_FALSE(board.progress().figures.has_evaluation_loss());
+  board.RecordEvaluation(20, {1.5, 0.25});
+  EXPECT_FALSE(board.progress().figures.has_evaluation_top5_accuracy());
+  EXPECT_FALSE(board.progress().figures.has_evaluation_macro_f1());
 }
 
 }  // namespace

@@ -597,7 +597,8 @@ void Bert<Backend>::Evaluate(const PlacedBatch& batch, PassSums* sums) {
   ClassifierPredict<T>(compute(), pass.shape.Head(), ForwardHead(pass),
                        parameter(tensors_.output.weight),
                        parameter(tensors_.output.bias), pass.targets, output_,
-                       &sums->predicted_loss, &sums->correct);
+                       &sums->predicted_loss, &sums->correct,
+                       input_.classes > 0 ? this->NoteOutcomes() : nullptr);
 }
 
 }  // namespace ringmaster

@@ -139,7 +139,7 @@ RM_KERNEL double TrainRow(int64_t classes, int32_t target, T scale,
 
 struct RowResult {
   double loss;
-  bool is_correct;
+  int32_t rivals;
 };
 
 template <typename T>
@@ -150,7 +150,7 @@ RM_KERNEL RowResult PredictRow(int64_t classes, int32_t target, const T* row) {
   for (int64_t i = 0; i < target; ++i) rivals += row[i] < target_logit ? 0 : 1;
   for (int64_t i = target + 1; i < classes; ++i)
     rivals += row[i] <= target_logit ? 0 : 1;
-  return {LossOf(FindNormalizer(classes, row), target_logit), rivals == 0};
+  return {LossOf(FindNormalizer(classes, row), target_logit), rivals};
 }
 
 // The rows of all chunks but the last. Equal chunks, rather than full ones and
@@ -233,18 +233,25 @@ template <typename T>
 void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
                        const ClassifierScratch<T>& scratch, double* loss_sum,
-                       int64_t* correct) {
+                       int64_t* correct, ClassOutcome* outcomes) {
   std::array<RowResult, kMostRows> rows;
   T* const logits = scratch.logits;
   const auto predict = [&](int64_t begin, LinearShape chunk) {
     ForEachRow(compute, chunk, rows.data(), [&](int64_t i) {
-      return CallOnCpuFma<PredictRow<T>>(
-          shape.classes, targets[begin + i],
-          static_cast<const T*>(logits + i * shape.classes));
+      const T* const row = logits + i * shape.classes;
+      const auto result =
+          CallOnCpuFma<PredictRow<T>>(shape.classes, targets[begin + i], row);
+      if (outcomes != nullptr) {
+        outcomes[begin + i] = {
+            static_cast<int32_t>(std::max_element(row, row + shape.classes) -
+                                 row),
+            result.rivals};
+      }
+      return result;
     });
     for (int64_t i = 0; i < chunk.batch; ++i) {
       *loss_sum += rows[i].loss;
-      *correct += rows[i].is_correct ? 1 : 0;
+      *correct += rows[i].rivals == 0 ? 1 : 0;
     }
   };
   ForEachChunk(compute, shape, x, weight, bias, logits, predict);
@@ -257,7 +264,7 @@ void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
       double*);                                                                \
   template void ClassifierPredict<T>(                                          \
       const Compute&, HeadShape, const T*, const T*, const T*, const int32_t*, \
-      const ClassifierScratch<T>&, double*, int64_t*);
+      const ClassifierScratch<T>&, double*, int64_t*, ClassOutcome*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

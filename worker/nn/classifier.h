@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "worker/nn/buffer_cutter.h"
+#include "worker/nn/class_outcome.h"
 #include "worker/nn/compute.h"
 
 namespace ringmaster {
@@ -73,12 +74,12 @@ void ClassifierTrain(const Compute& compute, HeadShape shape,
                      T* dbias, double* loss_sum);
 
 // *loss_sum += the loss without smoothing; *correct += the rows whose target has the largest
-// logit, and is the first of those that have.
+// logit, and is the first of those that have; outcomes [rows], if not null, = each row's.
 template <typename T>
 void ClassifierPredict(const Compute& compute, HeadShape shape, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
                        const ClassifierScratch<T>& scratch, double* loss_sum,
-                       int64_t* correct);
+                       int64_t* correct, ClassOutcome* outcomes = nullptr);
 
 }  // namespace ringmaster
 

@@ -89,9 +89,11 @@ template <typename T>
 reference::ClassifierResult Predict(ThreadPool& pool, const Input<T>& in) {
   std::vector<T> scratch = Scratch<T>(in.shape);
   reference::ClassifierResult result;
+  result.outcomes.resize(static_cast<size_t>(in.shape.rows));
   ClassifierPredict<T>({pool}, in.shape, in.x.data(), in.weight.data(),
                        in.bias.data(), in.targets.data(), {scratch.data()},
-                       &result.loss_sum, &result.correct);
+                       &result.loss_sum, &result.correct,
+                       result.outcomes.data());
   return result;
 }
 
@@ -262,6 +264,10 @@ TEST(ClassifierTest, PredictHasTheLossOfTrainAndCounts) {
   EXPECT_EQ(result.loss_sum, Train(pool, in, 1, Write::kSet, Bias::kWith).loss);
   EXPECT_NEAR(result.loss_sum, want.loss_sum, 1e-5 * want.loss_sum);
   EXPECT_EQ(result.correct, want.correct);
+  for (size_t i = 0; i < want.outcomes.size(); ++i) {
+    EXPECT_EQ(result.outcomes[i].predicted, want.outcomes[i].predicted) << i;
+    EXPECT_EQ(result.outcomes[i].rivals, want.outcomes[i].rivals) << i;
+  }
   EXPECT_GT(result.correct, 0);
   EXPECT_LT(result.correct, 1500);
 }
@@ -273,6 +279,8 @@ TEST(ClassifierTest, OfEqualLogitsTheFirstIsPredicted) {
   std::fill(in.bias.begin(), in.bias.end(), 1.0f);
   for (int32_t i = 0; i < 40; ++i) in.targets[i] = i;
   EXPECT_EQ(Predict(pool, in).correct, 1);
+  EXPECT_EQ(Predict(pool, in).outcomes[7].predicted, 0);
+  EXPECT_EQ(Predict(pool, in).outcomes[7].rivals, 7);
   in.bias[0] = 0;
   EXPECT_EQ(Predict(pool, in).correct, 1);
   in.bias[39] = 2;

@@ -215,7 +215,7 @@ void Cnn<Backend>::Evaluate(const PlacedBatch& batch, PassSums* sums) {
   ClassifierPredict<T>(compute(), layout_.Head(batch.size), hidden_,
                        parameter(output.weight), parameter(output.bias),
                        batch.targets, head_, &sums->predicted_loss,
-                       &sums->correct);
+                       &sums->correct, this->NoteOutcomes());
 }
 
 }  // namespace ringmaster

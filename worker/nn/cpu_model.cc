@@ -23,6 +23,8 @@ template <typename T>
 absl::Status CpuModel<T>::PlanBuffers() {
   RETURN_IF_ERROR(
       buffers_.Plan(allocator_, [this](BufferCutter& cutter) { Cut(cutter); }));
+  if (this->input().sample_classes() > 0)
+    outcomes_.resize(static_cast<size_t>(max_batch_));
   FillConstants();
   return absl::OkStatus();
 }
@@ -53,8 +55,13 @@ Prediction CpuModel<T>::Predict(const Batch& batch) {
   ForgetContext();
   bound_.CheckBatch(batch, this->input(), max_batch_);
   PassSums sums;
+  has_outcomes_ = false;
   Evaluate(Place(batch), &sums);
-  return {.loss_sum = sums.predicted_loss, .correct = sums.correct};
+  Prediction prediction = {.loss_sum = sums.predicted_loss,
+                           .correct = sums.correct};
+  if (has_outcomes_)
+    prediction.outcomes = {outcomes_.data(), static_cast<size_t>(batch.size())};
+  return prediction;
 }
 
 template <typename T>

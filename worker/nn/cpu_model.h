@@ -82,6 +82,13 @@ class CpuModel : public Model<T> {
   T* gradient(int index) const { return bound_.gradient(index); }
   const Compute& compute() const { return compute_; }
 
+  // Where a model whose samples have classes writes what it says of each, in
+  // Evaluate.
+  ClassOutcome* NoteOutcomes() {
+    has_outcomes_ = true;
+    return outcomes_.data();
+  }
+
   static Dropout DropoutAt(const HostBatch& batch, double rate, uint64_t site,
                            int64_t elems_per_sample) {
     return {.rate = rate,
@@ -114,6 +121,8 @@ class CpuModel : public Model<T> {
   HeapAllocator allocator_;  // outlives the buffers
   ModelBuffers buffers_;
   BoundTensors<T> bound_;
+  std::vector<ClassOutcome> outcomes_;  // of Predict
+  bool has_outcomes_ = false;
   // Of PlaceContext.
   std::vector<int32_t> context_;
   bool is_context_kept_ = false;

@@ -32,6 +32,7 @@
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
 #include "worker/data/batch.h"
+#include "worker/nn/class_outcome.h"
 #include "worker/nn/compute.h"
 
 namespace ringmaster {
@@ -62,6 +63,10 @@ struct ModelInput {
   int64_t padding = 0;
   int64_t separator = -1;
 
+  // The number of classes that a sample is of one of; 0: it is of none.
+  int64_t sample_classes() const {
+    return classes > 0 ? classes : (shape.pixels > 0 ? vocabulary : 0);
+  }
   // The number of values that a target may have.
   int64_t outcomes() const { return classes > 0 ? classes : vocabulary; }
 };
@@ -89,6 +94,8 @@ struct TrainOptions {
 struct Prediction {
   double loss_sum = 0;  // of the cross entropy in nats, over all targets
   int64_t correct = 0;  // targets that were the most probable class
+  // By sample, of models whose samples have classes; until the next call.
+  absl::Span<const ClassOutcome> outcomes = {};
 };
 
 // The results of a device since it was last asked.

@@ -322,6 +322,24 @@ TEST_P(ModelPropertiesTest, EmptyBatchHasNoLossAndZeroGradients) {
   }
 }
 
+TEST_P(ModelPropertiesTest, SamplesWithClassesHaveOutcomes) {
+  ModelInstance<float> run(GetParam().small);
+  const Batch batch = run.RandomBatch(3, 1);
+  const Prediction prediction = run.model->Predict(batch);
+  if (run.model->input().sample_classes() == 0) {
+    EXPECT_TRUE(prediction.outcomes.empty());
+    return;
+  }
+  ASSERT_EQ(prediction.outcomes.size(), 3u);
+  int64_t correct = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const ClassOutcome& outcome = prediction.outcomes[i];
+    EXPECT_EQ(outcome.predicted == batch.targets()[i], outcome.rivals == 0);
+    correct += outcome.rivals == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(correct, prediction.correct);
+}
+
 TEST_P(ModelPropertiesTest, EmptyMicroBatchAddsNothing) {
   ModelInstance<float> run(GetParam().small);
   run.Train(run.RandomBatch(3, 1));

@@ -365,7 +365,7 @@ void Resnet<Backend>::Evaluate(const PlacedBatch& batch, PassSums* sums) {
   ClassifierPredict<T>(compute(), layout_.Head(batch.size), mean_,
                        parameter(layout_.fc_weight), parameter(layout_.fc_bias),
                        batch.targets, head_, &sums->predicted_loss,
-                       &sums->correct);
+                       &sums->correct, this->NoteOutcomes());
 }
 
 }  // namespace ringmaster

@@ -77,6 +77,8 @@ constexpr char kStatus[] = R"pb(
       step_duration { nanos: 62500000 }
       checkpoint_step: 40
       evaluation_loss: 2.75
+      evaluation_top5_accuracy: 0.75
+      evaluation_macro_f1: 0.5
     }
     goodput {
       waiting { seconds: 2 }
@@ -135,6 +137,8 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
        R"(ringmaster_step{run="gpt-2"} 41)",
        R"(ringmaster_loss{run="gpt-2"} 2.5)",
        R"(ringmaster_evaluation_loss{run="gpt-2"} 2.75)",
+       R"(ringmaster_evaluation_top5_accuracy_ratio{run="gpt-2"} 0.75)",
+       R"(ringmaster_evaluation_macro_f1_ratio{run="gpt-2"} 0.5)",
        R"(ringmaster_step_duration_seconds{run="gpt-2"} 0.0625)",
        R"(ringmaster_run_time_seconds{run="gpt-2",category="training"} 90)",
        R"(ringmaster_goodput_ratio{run="gpt-2"} 0.9)",

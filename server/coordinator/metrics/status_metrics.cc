@@ -216,6 +216,17 @@ void AddTraining(const v1::Job& job, const MetricLabels& run,
                   "Share of held-out targets that were predicted right.",
                   figures.evaluation_accuracy(), run);
   }
+  if (figures.has_evaluation_top5_accuracy()) {
+    page.AddGauge("ringmaster_evaluation_top5_accuracy_ratio",
+                  "Share of held-out samples whose class was among the five "
+                  "most probable ones.",
+                  figures.evaluation_top5_accuracy(), run);
+  }
+  if (figures.has_evaluation_macro_f1()) {
+    page.AddGauge("ringmaster_evaluation_macro_f1_ratio",
+                  "Mean F1 score of the classes on the held-out part.",
+                  figures.evaluation_macro_f1(), run);
+  }
 }
 
 void AddGoodput(const v1::Job& job, const MetricLabels& run, MetricPage& page) {

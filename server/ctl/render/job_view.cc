@@ -99,13 +99,27 @@ std::string LossLine(const v1::TrainingFigures& figures,
   return line;
 }
 
+// What an evaluation found besides the loss, such as "accuracy 41.2%".
+std::vector<std::string> QualityParts(const v1::TrainingFigures& figures) {
+  std::vector<std::string> parts;
+  const auto add = [&](bool is_there, const char* name, double share) {
+    if (is_there)
+      parts.push_back(absl::StrCat(name, " ", FormatAccuracy(share)));
+  };
+  add(figures.has_evaluation_accuracy(), "accuracy",
+      figures.evaluation_accuracy());
+  add(figures.has_evaluation_top5_accuracy(), "top 5",
+      figures.evaluation_top5_accuracy());
+  add(figures.has_evaluation_macro_f1(), "macro F1",
+      figures.evaluation_macro_f1());
+  return parts;
+}
+
 std::string EvaluationLine(const v1::TrainingFigures& figures) {
   std::string line =
       absl::StrCat("evaluation loss ", FormatLoss(figures.evaluation_loss()));
-  if (figures.has_evaluation_accuracy()) {
-    absl::StrAppend(&line, ", accuracy ",
-                    FormatAccuracy(figures.evaluation_accuracy()));
-  }
+  for (const std::string& part : QualityParts(figures))
+    absl::StrAppend(&line, ", ", part);
   return absl::StrCat(line, " at step ", figures.evaluation_step());
 }
 
@@ -385,10 +399,8 @@ std::string ProgressLine(const v1::Job& job) {
       figures.evaluation_step() == figures.step()) {
     absl::StrAppend(&line, " evaluation ",
                     FormatLoss(figures.evaluation_loss()));
-    if (figures.has_evaluation_accuracy()) {
-      absl::StrAppend(&line, " accuracy ",
-                      FormatAccuracy(figures.evaluation_accuracy()));
-    }
+    for (const std::string& part : QualityParts(figures))
+      absl::StrAppend(&line, " ", part);
   }
   const auto [rate, unit] = Rate(job);
   absl::StrAppend(&line, " ", unit, " ", rate, " step ",
@@ -431,10 +443,8 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
     parts.push_back(absl::StrCat("evaluation loss ",
                                  FormatLoss(figures.evaluation_loss())));
   }
-  if (figures.has_evaluation_accuracy()) {
-    parts.push_back(absl::StrCat(
-        "accuracy ", FormatAccuracy(figures.evaluation_accuracy())));
-  }
+  for (std::string& part : QualityParts(figures))
+    parts.push_back(std::move(part));
   AppendRareParts(figures, parts);
   if (!job.parameters_hash().empty())
     parts.push_back(

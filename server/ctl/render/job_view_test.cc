@@ -326,6 +326,23 @@ TEST(ProgressLineTest, CountsTheTokensOfALanguageModel) {
             "912345 step 3.1ms wait 12% MFU 41% rate 0.0003 eta 2.0s");
 }
 
+TEST(FinalLineTest, TellsHowWellClassesAreToldApart) {
+  v1::Job job = LanguageJob();
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  job.mutable_figures()->set_evaluation_step(120);
+  job.mutable_figures()->set_evaluation_top5_accuracy(0.8);
+  job.mutable_figures()->set_evaluation_macro_f1(0.25);
+  const auto lines = LiveTable(job, {}, {});
+  EXPECT_THAT(lines, testing::Contains("evaluation loss 2.400, accuracy 41.2%, "
+                                       "top 5 80.0%, macro F1 25.0% at step "
+                                       "120"));
+  EXPECT_THAT(
+      ProgressLine(job),
+      HasSubstr("2.400 accuracy 41.2% top 5 80.0% macro F1 25.0% tokens/s"));
+  EXPECT_THAT(FinalLine(job, {}),
+              HasSubstr("accuracy 41.2%, top 5 80.0%, macro F1 25.0%, "));
+}
+
 TEST(FinalLineTest, TellsTheAccuracyTheCheckpointAndWhatWasSkipped) {
   v1::Job job = LanguageJob();
   job.set_state(v1::JOB_STATE_SUCCEEDED);

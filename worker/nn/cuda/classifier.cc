@@ -112,13 +112,14 @@ template <typename T>
 void ClassifierPredict(const CudaCompute& compute, HeadShape shape, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
                        const ClassifierScratch<T>& scratch, double* loss_sum,
-                       int64_t* correct) {
+                       int64_t* correct, ClassOutcome* outcomes) {
   ForEachChunk<T>(compute, shape, x, weight, bias, scratch,
                   [&](int64_t begin, int64_t rows) {
                     SoftmaxCrossEntropyPredict<T>(
                         compute.stream, rows, shape.classes, LogitStride(shape),
                         targets + begin, scratch.logits, scratch.sums, loss_sum,
-                        correct);
+                        correct,
+                        outcomes == nullptr ? nullptr : outcomes + begin);
                   });
 }
 
@@ -127,9 +128,10 @@ void ClassifierPredict(const CudaCompute& compute, HeadShape shape, const T* x,
       const CudaCompute&, HeadShape, const DeviceLossTerms*, Write, const T*, \
       const T*, const T*, const int32_t*, const ClassifierScratch<T>&, T*,    \
       float*, float*, double*);                                               \
-  template void ClassifierPredict<T>(                                         \
-      const CudaCompute&, HeadShape, const T*, const T*, const T*,            \
-      const int32_t*, const ClassifierScratch<T>&, double*, int64_t*);
+  template void ClassifierPredict<T>(const CudaCompute&, HeadShape, const T*, \
+                                     const T*, const T*, const int32_t*,      \
+                                     const ClassifierScratch<T>&, double*,    \
+                                     int64_t*, ClassOutcome*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

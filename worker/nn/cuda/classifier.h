@@ -52,12 +52,13 @@ void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
                      float* dbias, double* loss_sum);
 
 // *loss_sum += the loss; *correct += the rows whose target has the largest
-// logit, and is the first of those that have.
+// logit, and is the first of those that have; outcomes [rows], if not null, =
+// each row's.
 template <typename T>
 void ClassifierPredict(const CudaCompute& compute, HeadShape shape, const T* x,
                        const T* weight, const T* bias, const int32_t* targets,
                        const ClassifierScratch<T>& scratch, double* loss_sum,
-                       int64_t* correct);
+                       int64_t* correct, ClassOutcome* outcomes = nullptr);
 
 }  // namespace ringmaster::cuda
 

@@ -146,12 +146,20 @@ TYPED_TEST(ClassifierTest, PredictMatchesReference) {
   for (const int64_t chunk_rows : {130, 64, 7}) {
     const typename TestFixture::Arrays arrays(shape, chunk_rows, in);
     const DeviceArray<int64_t> correct(std::vector<int64_t>{5});
+    const DeviceArray<ClassOutcome> outcomes(std::vector<ClassOutcome>(130));
     ClassifierPredict<T>(this->compute(), shape, arrays.x.get(),
                          arrays.weight.get(), arrays.bias.get(),
                          arrays.targets.get(),
                          {chunk_rows, arrays.logits.get(), arrays.sums.get()},
-                         arrays.loss.get(), correct.get());
+                         arrays.loss.get(), correct.get(), outcomes.get());
     ASSERT_TRUE(this->Finish());
+    const std::vector<ClassOutcome> found = outcomes.Read();
+    int others = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      others += found[i].predicted != want.outcomes[i].predicted ? 1 : 0;
+      others += found[i].rivals != want.outcomes[i].rivals ? 1 : 0;
+    }
+    EXPECT_LE(others, sizeof(T) == sizeof(float) ? 0 : 12);
     EXPECT_NEAR(arrays.loss.Read()[0] - kLossBefore, want.loss_sum,
                 kMost<T> * want.loss_sum);
     // Rounding may make two logits equal.

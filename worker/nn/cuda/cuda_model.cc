@@ -39,12 +39,16 @@ absl::Status CudaModel<T>::PlanBuffers() {
       buffers_.Plan(device_.allocator(), [this](BufferCutter& cutter) {
         sums_ = cutter.Take<PassSums>(1);
         logits_ = cutter.Take<float>(input().vocabulary);
+        if (input().sample_classes() > 0)
+          outcomes_ = cutter.Take<ClassOutcome>(max_batch_);
         Cut(cutter);
       }));
   ASSIGN_OR_RETURN(host_sums_,
                    device_.pinned_allocator().Allocate(sizeof(PassSums)));
   ASSIGN_OR_RETURN(upload_, BatchUpload::Create(device_, stream(),
                                                 input().shape, max_batch_));
+  if (input().sample_classes() > 0)
+    host_outcomes_.resize(static_cast<size_t>(max_batch_));
   host_logits_.resize(static_cast<size_t>(input().vocabulary));
   context_ = Batch(1, input().shape);
   FillConstants();
@@ -171,13 +175,25 @@ Prediction CudaModel<T>::Predict(const Batch& batch) {
   stream().FillZero(&sums_->predicted_loss,
                     sizeof(PassSums) - offsetof(PassSums, predicted_loss));
   RefreshParameters();
+  has_outcomes_ = false;
   Evaluate(upload_->Upload(batch), sums_);
   auto* const host = static_cast<PassSums*>(host_sums_.data());
   stream().CopyToHost(host, sums_, sizeof(PassSums));
+  if (has_outcomes_) {
+    stream().CopyToHost(
+        host_outcomes_.data(), outcomes_,
+        batch.size() * static_cast<int64_t>(sizeof(ClassOutcome)));
+  }
   // The error is for AwaitDevice to tell.
   if (!stream().Synchronize().ok())
     return {.loss_sum = std::numeric_limits<double>::quiet_NaN()};
-  return {.loss_sum = host->predicted_loss, .correct = host->correct};
+  Prediction prediction = {.loss_sum = host->predicted_loss,
+                           .correct = host->correct};
+  if (has_outcomes_) {
+    prediction.outcomes = {host_outcomes_.data(),
+                           static_cast<size_t>(batch.size())};
+  }
+  return prediction;
 }
 
 template <typename T>

@@ -85,6 +85,12 @@ class CudaModel : public Model<float> {
   virtual void Evaluate(const DeviceBatch& batch, PassSums* sums) = 0;
   virtual void FillConstants() {}
 
+  // As CpuModel's, in device memory.
+  ClassOutcome* NoteOutcomes() {
+    has_outcomes_ = true;
+    return outcomes_;
+  }
+
   static DeviceDropout DropoutAt(const DeviceBatch& batch, double rate,
                                  uint64_t site, int64_t elems_per_sample) {
     return {.rate = rate,
@@ -142,10 +148,13 @@ class CudaModel : public Model<float> {
   const int64_t max_batch_;
 
   ModelBuffers buffers_;
-  PassSums* sums_ = nullptr;  // in buffers_
-  float* logits_ = nullptr;   // in buffers_, of FetchLogits
-  Allocation host_sums_;      // pinned
-  Allocation working_copy_;   // empty where T is float
+  PassSums* sums_ = nullptr;          // in buffers_
+  float* logits_ = nullptr;           // in buffers_, of FetchLogits
+  Allocation host_sums_;              // pinned
+  ClassOutcome* outcomes_ = nullptr;  // in buffers_
+  std::vector<ClassOutcome> host_outcomes_;
+  bool has_outcomes_ = false;  // of Predict
+  Allocation working_copy_;    // empty where T is float
   const T* working_parameters_ = nullptr;
   BoundTensors<float> bound_;
   absl::Span<const float> parameters_;

@@ -109,7 +109,10 @@ TEST_P(CudaModelTest, PredictsWhatTheCpuPredicts) {
               tolerance() * std::abs(want.loss_sum));
   if (GetParam().precision == Precision::kFloat32) {
     EXPECT_EQ(got.correct, want.correct);
+    for (size_t i = 0; i < want.outcomes.size(); ++i)
+      EXPECT_EQ(got.outcomes[i].predicted, want.outcomes[i].predicted);
   }
+  EXPECT_EQ(got.outcomes.size(), want.outcomes.size());
   // It is no training: nothing is left for AwaitDevice.
   EXPECT_EQ(gpu_->model().AwaitDevice()->loss_sum, 0);
 }

@@ -18,8 +18,9 @@ struct Rows {
   int64_t classes;
   int64_t stride;
   const int32_t* targets;
-  double* losses;   // [rows]
-  double* correct;  // [rows], 0 or 1
+  double* losses;                    // [rows]
+  double* correct;                   // [rows], 0 or 1
+  ClassOutcome* outcomes = nullptr;  // [rows], of PredictKernel, or null
 };
 
 // 2^x to two units in the last place ("PTX ISA", NVIDIA, ex2).
@@ -226,6 +227,22 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
     row[i] = RoundTo<T>(0.0f);
 }
 
+// The smallest of all of the block's threads' values, for each of them. `warps` as
+// in BlockSum.
+__device__ int BlockMin(int value, int* warps) {
+  for (int lanes = kWarpThreads / 2; lanes > 0; lanes /= 2) {
+    const int other = __shfl_xor_sync(0xffffffffu, value, lanes);
+    value = other < value ? other : value;
+  }
+  if (threadIdx.x % kWarpThreads == 0)
+    warps[threadIdx.x / kWarpThreads] = value;
+  __syncthreads();
+  int least = warps[0];
+  for (unsigned warp = 1; warp < blockDim.x / kWarpThreads; ++warp)
+    least = warps[warp] < least ? warps[warp] : least;
+  return least;
+}
+
 // A block for each row.
 template <int kWidth, typename T>
 __global__ void PredictKernel(Rows<T> run, const T* logits) {
@@ -239,25 +256,43 @@ __global__ void PredictKernel(Rows<T> run, const T* logits) {
     return column < target ? !(logit < target_logit) : !(logit <= target_logit);
   };
   Normalizer own;
-  bool has_rival = false;
+  int rivals = 0;
   ForEachPack<kWidth>(
       run.classes, row,
       [&](int64_t column, const Pack<kWidth, T>& pack) {
         const Pack<kWidth, float> logit = FloatsOf(pack);
         Add(logit, own);
         for (int i = 0; i < kWidth; ++i)
-          has_rival |= is_rival(column + i, logit.elems[i]);
+          rivals += is_rival(column + i, logit.elems[i]) ? 1 : 0;
       },
       [&](int64_t column) {
         const Pack<1, float> pack = LoadFloats<1>(row + column);
         Add(pack, own);
-        has_rival |= is_rival(column, pack.elems[0]);
+        rivals += is_rival(column, pack.elems[0]) ? 1 : 0;
       });
   const Normalizer normalizer = JoinedInBlock(own, warps);
-  const bool is_beaten = __syncthreads_or(has_rival ? 1 : 0) != 0;
+  const bool is_beaten = __syncthreads_or(rivals) != 0;
+  if (threadIdx.x == 0) {
+    run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
+    run.correct[blockIdx.x] = is_beaten ? 0 : 1;
+  }
+  if (run.outcomes == nullptr) return;  // for all threads alike
+  // One more sweep, for few classes: the largest logit is known only now.
+  const int classes = static_cast<int>(run.classes);
+  int first = classes;
+  for (int column = static_cast<int>(threadIdx.x); column < classes;
+       column += static_cast<int>(blockDim.x)) {
+    if (first == classes && ToFloat(row[column]) == normalizer.max)
+      first = column;
+  }
+  __shared__ double rival_warps[kMaxWarps];
+  __shared__ int first_warps[kMaxWarps];
+  const double all_rivals = BlockSum(static_cast<double>(rivals), rival_warps);
+  const int predicted = BlockMin(first, first_warps);
   if (threadIdx.x != 0) return;
-  run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
-  run.correct[blockIdx.x] = is_beaten ? 0 : 1;
+  // Where all are -infinity or not numbers, none is the largest.
+  run.outcomes[blockIdx.x] = {predicted < classes ? predicted : 0,
+                              static_cast<int32_t>(all_rivals)};
 }
 
 // *loss_sum += the sum of `losses`; *correct += that of `correct_rows`, if they
@@ -337,9 +372,10 @@ void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
                                 int64_t classes, int64_t row_stride,
                                 const int32_t* targets, const T* logits,
                                 double* scratch, double* loss_sum,
-                                int64_t* correct) {
+                                int64_t* correct, ClassOutcome* outcomes) {
   if (rows == 0) return;
-  const Rows<T> run = {classes, row_stride, targets, scratch, scratch + rows};
+  const Rows<T> run = {classes, row_stride,     targets,
+                       scratch, scratch + rows, outcomes};
   const dim3 grid(static_cast<unsigned>(rows));
   constexpr int kWidth = kPackElems<T>;
   stream.Check(
@@ -362,7 +398,7 @@ void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
       const int32_t*, T*, double*, double*);                            \
   template void SoftmaxCrossEntropyPredict<T>(                          \
       CudaStream&, int64_t, int64_t, int64_t, const int32_t*, const T*, \
-      double*, double*, int64_t*);
+      double*, double*, int64_t*, ClassOutcome*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/class_outcome.h"
 
 namespace ringmaster::cuda {
 
@@ -43,13 +44,15 @@ void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
                               double* scratch, double* loss_sum);
 
 // *loss_sum += the loss; *correct += the rows whose target has the largest
-// logit, and is the first of those that have.
+// logit, and is the first of those that have; outcomes [rows], if not null, =
+// each row's.
 template <typename T>
 void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
                                 int64_t classes, int64_t row_stride,
                                 const int32_t* targets, const T* logits,
                                 double* scratch, double* loss_sum,
-                                int64_t* correct);
+                                int64_t* correct,
+                                ClassOutcome* outcomes = nullptr);
 
 }  // namespace ringmaster::cuda
 

@@ -79,6 +79,12 @@ ClassifierResult ClassifierPredict(HeadShape shape, const T* x, const T* weight,
     result.loss_sum += LogSumExp(logits) - logits[targets[r]];
     const auto max = std::max_element(logits.begin(), logits.end());
     if (max - logits.begin() == targets[r]) ++result.correct;
+    ClassOutcome outcome = {static_cast<int32_t>(max - logits.begin()), 0};
+    for (int32_t c = 0; c < shape.classes; ++c) {
+      const double ahead = logits[c] - logits[targets[r]];
+      if (ahead > 0 || (ahead == 0 && c < targets[r])) ++outcome.rivals;
+    }
+    result.outcomes.push_back(outcome);
   }
   return result;
 }

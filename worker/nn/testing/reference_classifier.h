@@ -5,7 +5,9 @@
 #define RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_
 
 #include <cstdint>
+#include <vector>
 
+#include "worker/nn/class_outcome.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/compute.h"
 
@@ -16,6 +18,7 @@ struct ClassifierResult {
   // Rows whose target has the largest logit, and is the first of those that
   // have.
   int64_t correct = 0;
+  std::vector<ClassOutcome> outcomes;  // of each row
 };
 
 template <typename T>

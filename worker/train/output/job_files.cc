@@ -288,18 +288,18 @@ void JobFiles::RecordStep(const StepFigures& figures) {
   if (figures_ != nullptr) CheckFigures(figures_->RecordStep(record));
 }
 
-void JobFiles::RecordEvaluation(int64_t step, double loss, double accuracy) {
+void JobFiles::RecordEvaluation(int64_t step, const EvaluationRecord& record) {
   evaluated_step_ = step;
   // One that was taken before it is known whether it is the best is taken again.
   if (step > state_.evaluations().last_step && step == snapshot_step_ &&
       state_.config().program.checkpoint().keep_best() &&
-      loss < state_.evaluations().best_loss) {
+      record.loss < state_.evaluations().best_loss) {
     snapshot_step_ = 0;
   }
-  state_.evaluations().Note(step, loss,
+  state_.evaluations().Note(step, record.loss,
                             state_.config().program.early_stop().min_delta());
   if (figures_ != nullptr)
-    CheckFigures(figures_->RecordEvaluation(step, loss, accuracy));
+    CheckFigures(figures_->RecordEvaluation(step, record));
 }
 
 void JobFiles::RecordSample(int64_t step, const std::string& prompt,

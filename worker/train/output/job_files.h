@@ -70,7 +70,7 @@ class JobFiles {
   void EndGeneration();
 
   void RecordStep(const StepFigures& figures);
-  void RecordEvaluation(int64_t step, double loss, double accuracy);
+  void RecordEvaluation(int64_t step, const EvaluationRecord& record);
   void RecordSample(int64_t step, const std::string& prompt,
                     const std::string& text);
   // The last step after which this process has evaluated; 0: none.

@@ -124,6 +124,30 @@ TEST_P(CnnTrainingTest, LearnsToTellPatternsThatItHasNotSeen) {
   EXPECT_LT(Accuracy(*RunRanks(job, 1)[0]->state), 0.5);
 }
 
+TEST(CnnEvaluationTest, CountsAreThoseOfAllSamplesForAnyNumberOfWorkers) {
+  TestDirectory directory;
+  ProgramConfig job = Job(directory);
+  job.program.set_steps(20);
+  const auto trained = RunRanks(job, 1);
+  TrainingState& state = *trained[0]->state;
+  const double accuracy = Accuracy(state);
+  EXPECT_GT(trained[0]->top5_accuracy, accuracy);
+  EXPECT_LT(trained[0]->top5_accuracy, 1);
+  EXPECT_GT(trained[0]->macro_f1, 0.05);
+  EXPECT_LT(trained[0]->macro_f1, accuracy + 0.1);
+  // Of a model that stays as it is, since sums of gradients are rounded.
+  job.program.set_steps(1);
+  job.optimizer.learning_rate = 0;
+  const auto alone = RunRanks(job, 1);
+  for (const int world_size : {2, 3}) {
+    for (const auto& result : RunRanks(job, world_size)) {
+      ASSERT_TRUE(result->end.ok()) << result->end.status();
+      EXPECT_EQ(result->top5_accuracy, alone[0]->top5_accuracy);
+      EXPECT_EQ(result->macro_f1, alone[0]->macro_f1);
+    }
+  }
+}
+
 // A ResNet whose norms are over groups of five samples.
 ProgramConfig ResnetJob(const TestDirectory& directory) {
   ProgramConfig job = Job(directory);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/plan/partition.h"
 #include "common/status/status_macros.h"
+#include "worker/train/step/class_counts.h"
 
 namespace ringmaster {
 namespace {
@@ -31,14 +34,38 @@ absl::StatusOr<Prediction> SumOverRanks(const Prediction& own,
   return sum;
 }
 
+// Adds up the counts of all ranks, on each of them.
+absl::Status SumOverRanks(Communicator& communicator, MonotonicTime deadline,
+                          ClassCounts& counts) {
+  // Words that a rank sends at once.
+  constexpr size_t kPieceWords = 1 << 14;
+  const auto world_size = static_cast<size_t>(communicator.world_size());
+  const auto rank = static_cast<size_t>(communicator.rank());
+  std::vector<int64_t> gathered;
+  for (size_t begin = 0; begin < counts.words().size(); begin += kPieceWords) {
+    const absl::Span<int64_t> piece =
+        counts.words().subspan(begin, kPieceWords);
+    gathered.assign(world_size * piece.size(), 0);
+    std::copy(piece.begin(), piece.end(),
+              gathered.begin() + static_cast<int64_t>(rank * piece.size()));
+    RETURN_IF_ERROR(communicator.Run(
+        AllGather(BufferView::Of(std::span<int64_t>(gathered))), deadline));
+    std::fill(piece.begin(), piece.end(), 0);
+    for (size_t i = 0; i < gathered.size(); ++i)
+      piece[i % piece.size()] += gathered[i];
+  }
+  return absl::OkStatus();
+}
+
 // Targets that a rank computes between two exchanges. The exchanges keep ranks
 // together and are the progress that a watcher sees in a long evaluation.
 constexpr int64_t kRoundTargets = 4096;
 
-// Over the samples at positions `part`.
+// Over the samples at positions `part`; those of classes are counted, too.
 absl::StatusOr<Prediction> PredictPart(TrainingState& state,
                                        const PermutationSampler& sampler,
                                        ElemRange part, Batch& batch,
+                                       std::optional<ClassCounts>& counts,
                                        const CancelToken& cancel) {
   std::vector<int64_t> ids;
   Prediction sum;
@@ -52,16 +79,19 @@ absl::StatusOr<Prediction> PredictPart(TrainingState& state,
     const Prediction prediction = state.model().Predict(batch);
     sum.loss_sum += prediction.loss_sum;
     sum.correct += prediction.correct;
+    if (counts.has_value() && !prediction.outcomes.empty())
+      counts->Add(batch.targets(), prediction.outcomes);
   }
   return sum;
 }
 
 }  // namespace
 
-absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
-                                    Communicator& communicator,
-                                    absl::Duration wait_timeout, Clock& clock,
-                                    const CancelToken& cancel) {
+absl::StatusOr<EvaluationRecord> Evaluate(TrainingState& state,
+                                          Communicator& communicator,
+                                          absl::Duration wait_timeout,
+                                          Clock& clock,
+                                          const CancelToken& cancel) {
   const int64_t held_out = state.dataset().size(Split::kHeldOut);
   const int64_t wanted = state.config().program.evaluation_samples();
   const int64_t samples = wanted == 0 ? held_out : std::min(wanted, held_out);
@@ -71,13 +101,16 @@ absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
   const int64_t round_samples =
       std::max<int64_t>(1, kRoundTargets / state.targets()) *
       communicator.world_size();
+  const int64_t classes = state.model().input().sample_classes();
+  std::optional<ClassCounts> counts;
+  if (classes > 0) counts.emplace(classes);
   Prediction total;
   for (int64_t begin = 0; begin < samples; begin += round_samples) {
     ElemRange part = ChunkOf(communicator.rank(), communicator.world_size(),
                              std::min(round_samples, samples - begin));
     part.begin += begin;
     ASSIGN_OR_RETURN(const Prediction own,
-                     PredictPart(state, sampler, part, batch, cancel));
+                     PredictPart(state, sampler, part, batch, counts, cancel));
     RETURN_IF_ERROR(state.model().AwaitDevice().status());
     ASSIGN_OR_RETURN(
         const Prediction sum,
@@ -86,8 +119,16 @@ absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
     total.correct += sum.correct;
   }
   const auto targets = static_cast<double>(samples * state.targets());
-  return Evaluation{total.loss_sum / targets,
-                    static_cast<double>(total.correct) / targets};
+  EvaluationRecord record = {
+      .loss = total.loss_sum / targets,
+      .accuracy = static_cast<double>(total.correct) / targets};
+  if (counts.has_value()) {
+    RETURN_IF_ERROR(
+        SumOverRanks(communicator, clock.Now() + wait_timeout, *counts));
+    record.top5_accuracy = counts->Top5Accuracy();
+    record.macro_f1 = counts->MacroF1();
+  }
+  return record;
 }
 
 }  // namespace ringmaster

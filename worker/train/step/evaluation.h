@@ -1,4 +1,5 @@
-// Evaluate measures the loss on the held-out part, shared among the ranks.
+// Evaluate measures the loss on the held-out part, and how many predictions are
+// right, shared among the ranks.
 #ifndef RINGMASTER_WORKER_TRAIN_STEP_EVALUATION_H_
 #define RINGMASTER_WORKER_TRAIN_STEP_EVALUATION_H_
 
@@ -7,14 +8,10 @@
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
+#include "worker/figures/step_record.h"
 #include "worker/train/state/training_state.h"
 
 namespace ringmaster {
-
-struct Evaluation {
-  double loss = 0;      // mean cross entropy of a target, in nats
-  double accuracy = 0;  // share of targets that were the most probable class
-};
 
 // Evaluates the program's `evaluation_samples` held-out samples (the same
 // ones every time, spread over the part), equal on all ranks. Ranks share them
@@ -22,11 +19,9 @@ struct Evaluation {
 // Requires that every rank calls it after the same step, and that the held-out
 // part is not empty.
 //   ABORTED  `cancel` was cancelled;  else as Communicator::Wait
-[[nodiscard]] absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
-                                                  Communicator& communicator,
-                                                  absl::Duration wait_timeout,
-                                                  Clock& clock,
-                                                  const CancelToken& cancel);
+[[nodiscard]] absl::StatusOr<EvaluationRecord> Evaluate(
+    TrainingState& state, Communicator& communicator,
+    absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel);
 
 }  // namespace ringmaster
 

@@ -398,14 +398,14 @@ absl::Status GenerationRun::EvaluateAfter(int64_t step) {
     parts_.board.EnterPhase(TrainPhase::kEvaluate);
     const MonotonicTime begin = parts_.clock.Now();
     RETURN_IF_ERROR(FAIL_POINT("train.evaluate"));
-    ASSIGN_OR_RETURN(const Evaluation evaluation,
+    ASSIGN_OR_RETURN(const EvaluationRecord evaluation,
                      Evaluate(parts_.state, parts_.communicator, wait_timeout_,
                               parts_.clock, parts_.cancel));
     parts_.trace.Record(
         {"evaluate", "compute", step, -1, 0, begin, begin, parts_.clock.Now()});
     RETURN_IF_ERROR(FAIL_POINT("train.evaluated"));
-    parts_.board.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
-    parts_.files.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
+    parts_.board.RecordEvaluation(step, evaluation);
+    parts_.files.RecordEvaluation(step, evaluation);
   }
   RETURN_IF_ERROR(WriteSample(step));
   parts_.board.EnterPhase(TrainPhase::kStep);

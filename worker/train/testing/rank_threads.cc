@@ -48,7 +48,10 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
                   clock, result.trace, counters, files});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   counters.AddWire(communicator.counters());
-  result.evaluation_loss = board.progress().figures.evaluation_loss();
+  const v1::TrainingFigures figures = board.progress().figures;
+  result.evaluation_loss = figures.evaluation_loss();
+  result.top5_accuracy = figures.evaluation_top5_accuracy();
+  result.macro_f1 = figures.evaluation_macro_f1();
   return end;
 }
 

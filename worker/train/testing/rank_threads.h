@@ -26,7 +26,10 @@ struct RankResult {
   absl::StatusOr<GenerationRun::End> end = absl::UnknownError("not run");
   Trace trace;
   MetricRegistry metrics;
-  double evaluation_loss = 0;  // the last one
+  // Of the last evaluation.
+  double evaluation_loss = 0;
+  double top5_accuracy = 0;
+  double macro_f1 = 0;
 };
 
 // Trains one rank to its end: what RunRanks does with each.

@@ -25,6 +25,11 @@ function explanation(job, explain) {
     explain.what_unblocks && h("p", {}, h("strong", {}, "What would help: "), explain.what_unblocks));
 }
 
+function evaluationText(figures) {
+  const shares = [["right", figures.evaluation_accuracy], ["in the top 5", figures.evaluation_top5_accuracy], ["macro F1", figures.evaluation_macro_f1]];
+  return [...shares.filter(([, share]) => share !== undefined).map(([name, share]) => `${percent(share)} ${name}`), `at step ${integer(figures.evaluation_step)}`].join(", ");
+}
+
 function figureTiles(job) {
   const figures = job.figures ?? {};
   if (!+figures.step) return null;
@@ -33,7 +38,7 @@ function figureTiles(job) {
     tile("Step", integer(figures.step), `of ${integer(figures.total_steps)}`),
     tile("Loss", number(figures.loss), "mean of the step's batch"),
     tile("Held-out loss", figures.evaluation_loss === undefined ? null : number(figures.evaluation_loss),
-      figures.evaluation_accuracy === undefined ? `at step ${integer(figures.evaluation_step)}` : `${percent(figures.evaluation_accuracy)} right, at step ${integer(figures.evaluation_step)}`),
+      evaluationText(figures)),
     tile("Pace", `${number(figures.samples_per_second, 3)} samples/s`, `${duration(figures.step_duration)} a step`),
     tile("Exposed communication", percent(figures.communication_wait_ratio), "of a step"),
     tile("Of the processor's peak", peak > 0 ? percent(peak) : null, "model FLOPs utilization"),
