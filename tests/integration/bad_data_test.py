@@ -10,7 +10,7 @@ import unittest
 from tests import report
 from tests.integration import data_files
 from tests.integration.cluster import Cluster
-from tests.integration.jobs import TINY_GPT, cnn_job, gpt_job, train_job
+from tests.integration.jobs import TINY_CNN, TINY_GPT, cnn_job, gpt_job, train_job
 
 USAGE = 2
 UNREADABLE = 5
@@ -97,6 +97,29 @@ class BadDataTest(unittest.TestCase):
         hopeless = self.write("hopeless", data_files.idx_labels([200] * 100))
         self.expect_failure(cnn_job(images, hopeless, 2, data={"corrupt_records": "skip"}), UNREADABLE, images,
                             "none to train on")
+
+    # Pictures.
+
+    def pictures_job(self, path, **train):
+        return train_job({"cnn": TINY_CNN}, {"image_folder": {"path": str(path), "crop_area": 1, **train.pop("data", {})}}, workers=2,
+                         **train)
+
+    def test_folders_of_pictures_that_cannot_be_used(self):
+        pictures = data_files.write_pictures(self.directory / "pictures", count=200)
+        empty = self.directory / "empty"
+        empty.mkdir()
+        self.expect_failure(self.pictures_job(self.directory / "missing"), UNREADABLE, "train.data.image_folder.path: ", "No such file")
+        self.expect_failure(self.pictures_job(empty), UNREADABLE, empty, "no subdirectories")
+        self.expect_failure(self.pictures_job(pictures, data={"evaluation_path": str(empty)}), UNREADABLE,
+                            "train.data.image_folder.evaluation_path: ", empty)
+        few = data_files.write_pictures(self.directory / "few", count=30, classes=3)
+        self.expect_failure(self.pictures_job(few), UNREADABLE, few, "3 subdirectories", "10 classes")
+        damaged = sorted((pictures / "3").iterdir())[0]
+        damaged.write_bytes(damaged.read_bytes()[:60])
+        # It is met in the first epoch.
+        self.expect_failure(self.pictures_job(pictures, steps=100), UNREADABLE, damaged, "the PNG is damaged", "corrupt_records: skip")
+        job = self.expect_success(self.pictures_job(pictures, steps=20, data={"corrupt_records": "skip"}))
+        self.assertEqual(int(job["figures"]["skipped_samples"]), 1)
 
     # Tokens.
 

@@ -2,6 +2,7 @@
 
     text = write_text(directory / "text")
     images, labels = write_images(directory, count=512)
+    pictures = write_pictures(directory / "pictures", count=512)
     train = write_tokens(directory / "train.bin", token_chain(20000, vocabulary=64))
     vocab, merges = write_tokenizer(directory, text, merges=50)
 
@@ -19,6 +20,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import zlib
 
 LLM_C_MAGIC = 20240520
 LLM_C_VERSION = 1
@@ -75,10 +77,10 @@ def idx_labels(labels):
     return struct.pack(">2I", IDX_LABELS, len(labels)) + bytes(labels)
 
 
-def write_images(directory, prefix="train", count=256, height=8, width=8, classes=10, noise=48, seed=1, compress=False):
-    """Writes PREFIX-images and PREFIX-labels; returns the two paths.
+def noisy_patterns(count, height, width, classes, noise, seed):
+    """The labels of images and all their pixels.
 
-    The patterns are the same for every prefix and seed, so that what is learned from one set holds for another.
+    The patterns are the same for every seed, so that what is learned from one set holds for another.
     """
     patterns = random.Random(f"patterns {classes} {height} {width}")
     pixels_of_class = [[patterns.choice((40, 215)) for _ in range(height * width)] for _ in range(classes)]
@@ -88,12 +90,36 @@ def write_images(directory, prefix="train", count=256, height=8, width=8, classe
     pixels = bytearray()
     for label in labels:
         pixels += bytes(min(255, max(0, p + rng.randint(-noise, noise))) for p in pixels_of_class[label])
+    return labels, bytes(pixels)
+
+
+def write_images(directory, prefix="train", count=256, height=8, width=8, classes=10, noise=48, seed=1, compress=False):
+    """Writes PREFIX-images and PREFIX-labels; returns the two paths."""
+    labels, pixels = noisy_patterns(count, height, width, classes, noise, seed)
     directory = pathlib.Path(directory)
     suffix = ".gz" if compress else ""
     return (
         _write(directory / f"{prefix}-images{suffix}", idx_images(count, height, width, pixels), compress),
         _write(directory / f"{prefix}-labels{suffix}", idx_labels(labels), compress),
     )
+
+
+def grey_png(height, width, pixels):
+    def chunk(kind, contents):
+        return struct.pack(">I", len(contents)) + kind + contents + struct.pack(">I", zlib.crc32(kind + contents))
+
+    rows = b"".join(b"\0" + pixels[i:i + width] for i in range(0, height * width, width))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def write_pictures(directory, count=256, side=8, classes=10, noise=48, seed=1):
+    """Writes the images as LABEL/NUMBER.png; returns the directory."""
+    labels, pixels = noisy_patterns(count, side, side, classes, noise, seed)
+    for number, label in enumerate(labels):
+        begin = number * side * side
+        _write(pathlib.Path(directory) / str(label) / f"{number}.png", grey_png(side, side, pixels[begin:begin + side * side]))
+    return pathlib.Path(directory)
 
 
 def token_chain(count, vocabulary=64, seed=1):

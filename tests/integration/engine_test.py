@@ -6,8 +6,8 @@ import pathlib
 
 from tests import report
 from tests.integration.cluster import Cluster
-from tests.integration.data_files import TextTest, token_chain, write_images, write_tokens
-from tests.integration.jobs import TINY_GPT, cnn_job, gpt_job, train_job
+from tests.integration.data_files import TextTest, token_chain, write_images, write_pictures, write_tokens
+from tests.integration.jobs import TINY_CNN, TINY_GPT, cnn_job, gpt_job, train_job
 
 # A model that knows only each letter's frequency has about 2.9.
 LEARNT_TEXT = 2.8
@@ -151,6 +151,15 @@ class EngineTest(TextTest):
             data={"evaluation_images": str(held_out[0]), "evaluation_labels": str(held_out[1])}), 2)
         self.assertGreater(job["figures"]["evaluation_accuracy"], 0.95)
         self.assertLess(job["figures"]["loss"], 0.5)
+
+    def test_cnn_learns_to_tell_pictures_apart(self):
+        folder = {"path": str(write_pictures(self.directory / "train", count=640)),
+                  "evaluation_path": str(write_pictures(self.directory / "test", count=100, seed=2)),
+                  "crop_area": 1, "evaluation_crop": 1, "flip": False, "decode_threads": 2}
+        job = self.run_alone(train_job({"cnn": TINY_CNN}, {"image_folder": folder}, workers=2, steps=100, evaluate_every=50), 2)
+        self.assertGreater(job["figures"]["evaluation_accuracy"], 0.95)
+        self.assertGreater(job["figures"]["evaluation_macro_f1"], 0.95)
+        self.assertGreaterEqual(job["figures"]["evaluation_top5_accuracy"], job["figures"]["evaluation_accuracy"])
 
 
 if __name__ == "__main__":
