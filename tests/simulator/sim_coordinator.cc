@@ -148,6 +148,8 @@ void SimCoordinator::Drain(int slot, int64_t duration) {
   drain.target = WorkerName(slot);
   drain.drains = true;
   drain.reason = "an operator asked";
+  // Every second one is due before it is lifted.
+  if (slot % 2 == 0) drain.within = absl::Nanoseconds(duration / 2);
   Feed(std::move(drain));
   drained_until_[slot] = context_.now + duration;
   if (!std::exchange(is_looked_after_[slot], true)) Uncordon(slot);

@@ -336,6 +336,8 @@ v1::Cordon CordonProto(const CordonedRecord& record) {
   proto.set_reason(record.reason);
   proto.set_caller(record.caller.name);
   *proto.mutable_time() = ringmaster::ToProto(record.time);
+  if (record.due_time != absl::InfiniteFuture())
+    *proto.mutable_due_time() = ringmaster::ToProto(record.due_time);
   return proto;
 }
 
@@ -393,6 +395,8 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
                             cordon.drain(), cordon.reason(),
                             ringmaster::FromProto(cordon.time())};
       record.caller.name = cordon.caller();
+      if (cordon.has_due_time())
+        record.due_time = ringmaster::FromProto(cordon.due_time());
       return record;
     }
     case v1::JournalRecord::kJobChanged:

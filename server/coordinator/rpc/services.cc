@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "common/access/admission.h"
 #include "common/fail_point/fail_point.h"
+#include "common/protocol/proto_time.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
 #include "common/text/utf8.h"
@@ -35,6 +36,21 @@ constexpr char kWatchStatus[] = "/ringmaster.v1.StatusService/WatchStatus";
 void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
                      const absl::Status& posted) {
   if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));
+}
+
+// A drain may be due within a year.
+absl::Status CheckWithin(const v1::CordonRequest& request) {
+  if (!request.has_within()) return absl::OkStatus();
+  const absl::Duration within = FromProto(request.within());
+  if (request.drain() && within > absl::ZeroDuration() &&
+      within <= absl::Hours(24 * 366)) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat(
+          "within must be above 0 and at most 366 days, and of a drain; got ",
+          absl::FormatDuration(within), request.drain() ? "" : " of a cordon")),
+      reason::kInvalidRequest);
 }
 
 // Ends the call if `status` is an error.
@@ -259,13 +275,18 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Cordon(
     grpc::CallbackServerContext* context, const v1::CordonRequest* request,
     v1::CordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  FinishIfRefused(
-      reactor,
-      runtime_.Cordon({.target = request->target(),
-                       .drains = request->drain(),
-                       .reason = BoundedUtf8(request->reason(), kMaxText),
-                       .caller = CallerOf(*context, access_)},
-                      EmptyReply(reactor)));
+  absl::Status status = CheckWithin(*request);
+  if (status.ok()) {
+    status = runtime_.Cordon(
+        {.target = request->target(),
+         .drains = request->drain(),
+         .reason = BoundedUtf8(request->reason(), kMaxText),
+         .caller = CallerOf(*context, access_),
+         .within = request->has_within() ? FromProto(request->within())
+                                         : absl::InfiniteDuration()},
+        EmptyReply(reactor));
+  }
+  FinishIfRefused(reactor, status);
   return reactor;
 }
 

@@ -296,6 +296,7 @@ class Explainer {
                            " and makes its first step, for ",
                            Seconds(now_ - job_.turned_at))
             : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
+    AddDrained();
     AddSuspicions();
     AddSilence();
     AddGrowth();
@@ -494,6 +495,25 @@ class Explainer {
     }
   }
 
+  // Members that are to go and stay meanwhile.
+  void AddDrained() {
+    for (const Member& member : job_.members) {
+      const Worker* const worker = state_.FindWorker(member.identity.worker);
+      if (member.is_lost || worker == nullptr || worker->is_let_go) continue;
+      const Cordon* const cordon = state_.CordonOf(*worker);
+      if (cordon == nullptr || !cordon->drains) continue;
+      const bool stays = job_.is_benchmark || job_.runs_commands;
+      std::string how_long =
+          stays ? " to its end" : " until it can do without it";
+      if (IsSet(cordon->due) && !job_.is_benchmark) {
+        absl::StrAppend(&how_long, ", for ", In(cordon->due, now_), " at most");
+      }
+      result_.reasons.push_back(absl::StrCat(
+          "worker ", worker->name, " (rank ", member.identity.rank, ") ",
+          CordonText(*cordon), "; the job keeps it", how_long));
+    }
+  }
+
   void AddSuspicions() {
     for (const SuspicionReport& report : job_.suspicions) {
       const MemberIdentity& peer = job_.members[report.peer_rank].identity;
@@ -646,12 +666,16 @@ std::string JournalFault(const State& state,
 }
 
 std::string CordonText(const CordonedRecord& record) {
-  return absl::StrCat(record.is_lifted ? "is no longer cordoned"
-                      : record.drains  ? "is drained"
-                                       : "is cordoned",
-                      record.caller.name.empty() ? "" : " by ",
-                      record.caller.name, record.reason.empty() ? "" : ": ",
-                      record.reason);
+  return absl::StrCat(
+      record.is_lifted ? "is no longer cordoned"
+      : record.drains  ? "is drained"
+                       : "is cordoned",
+      record.caller.name.empty() ? "" : " by ", record.caller.name,
+      record.due_time == absl::InfiniteFuture()
+          ? ""
+          : absl::FormatTime(" (due %Y-%m-%d %H:%M:%S UTC)", record.due_time,
+                             absl::UTCTimeZone()),
+      record.reason.empty() ? "" : ": ", record.reason);
 }
 
 std::string ToText(const BlockingWorker& worker) {

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status/reason.h"
 #include "common/text/quoted.h"
 #include "server/coordinator/core/account/audit.h"
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/rehearsal.h"
 
 namespace ringmaster::coordinator {
@@ -83,6 +85,43 @@ std::string TextOf(const State& state, const CordonedRecord& record) {
   return absl::StrCat(SubjectOf(state, record.target), " ", CordonText(record));
 }
 
+// `before` and "job j-1", "jobs j-1, k-2"; empty if there is none.
+std::string JobsText(std::string_view before,
+                     const std::vector<const Job*>& jobs) {
+  if (jobs.empty()) return "";
+  std::vector<std::string> ids;
+  for (const Job* const job : jobs) ids.push_back(job->id);
+  return absl::StrCat(Sv(before), ids.size() == 1 ? "job " : "jobs ",
+                      absl::StrJoin(ids, ", "));
+}
+
+// Returns the jobs that have workers which `target` names, and cannot do without.
+std::vector<const Job*> JobsThatKeep(const State& state,
+                                     std::string_view target) {
+  std::set<std::string_view> ids;
+  for (const auto& [name, worker] : state.workers) {
+    if (IsOf(target, worker) && MemberOf(state, worker) != nullptr)
+      ids.insert(worker.job_id);
+  }
+  std::vector<const Job*> keepers;
+  for (const Job* const job : state.ActiveJobs()) {
+    if (!ids.contains(job->id)) continue;
+    const auto goes = [target](const Worker& worker) {
+      return IsOf(target, worker);
+    };
+    if (!CanDoWithout(state, *job, goes)) keepers.push_back(job);
+  }
+  return keepers;
+}
+
+void SetCordonCheck(State& state) {
+  state.cordon_check = MonotonicTime::InfiniteFuture();
+  for (const auto& [target, cordon] : state.cordons) {
+    if (!cordon.is_due)
+      state.cordon_check = std::min(state.cordon_check, cordon.due);
+  }
+}
+
 // The names of workers that have a job, and of their hosts.
 std::set<std::string_view> BusyTargets(const State& state) {
   std::set<std::string_view> busy;
@@ -99,9 +138,13 @@ void OnCordon(Turn& turn, const CordonRequested& cordon) {
     turn.Reply(cordon.request, std::move(refusal), "");
     return;
   }
-  turn.Persist(CordonedRecord{cordon.target, cordon.is_lifted, cordon.drains,
-                              cordon.reason, turn.time, cordon.caller},
-               {cordon.request});
+  CordonedRecord record{cordon.target, cordon.is_lifted, cordon.drains,
+                        cordon.reason, turn.time,        cordon.caller};
+  if (cordon.drains && cordon.within != absl::InfiniteDuration()) {
+    record.due_time = turn.time + cordon.within;
+    record.due = turn.now + cordon.within;
+  }
+  turn.Persist(std::move(record), {cordon.request});
 }
 
 void OnCordonDurable(Turn& turn, const CordonedRecord& record,
@@ -109,12 +152,18 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
   State& state = turn.state;
   ApplyCordon(state, record);
   turn.Touch();
+  SetCordonCheck(state);
   const std::string text = TextOf(state, record);
+  const std::string keepers =
+      record.due_time == absl::InfiniteFuture()
+          ? ""
+          : JobsText("; needed for now by ",
+                     JobsThatKeep(state, record.target));
   turn.Emit(v1::EVENT_SEVERITY_INFO,
             record.is_lifted ? "pool.uncordoned"
             : record.drains  ? "pool.draining"
                              : "pool.cordoned",
-            "", text);
+            "", absl::StrCat(text, keepers));
   for (auto& [name, worker] : state.workers) {
     if (record.is_lifted || !IsOf(record.target, worker)) continue;
     if (worker.rehearsal.has_value()) EndRehearsal(turn, worker, text);
@@ -135,11 +184,38 @@ void ApplyCordon(State& state, const CordonedRecord& record) {
   }
 }
 
-void NoteRecoveredCordons(State& state) {
-  const std::set<std::string_view> busy = BusyTargets(state);
+void OnCordonsDue(Turn& turn) {
+  State& state = turn.state;
   for (auto& [target, cordon] : state.cordons) {
-    cordon.is_said_to_be_empty = !busy.contains(target);
+    if (cordon.is_due || cordon.due > turn.now) continue;
+    cordon.is_due = true;
+    std::vector<const Job*> keepers = JobsThatKeep(state, target);
+    const auto benchmarks = std::stable_partition(
+        keepers.begin(), keepers.end(),
+        [](const Job* job) { return !job->is_benchmark; });
+    turn.Emit(
+        keepers.empty() ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
+        "pool.drain_due", "",
+        absl::StrCat(SubjectOf(state, target), " is due to be drained",
+                     JobsText("; taken now, although needed, from ",
+                              {keepers.begin(), benchmarks}),
+                     JobsText("; kept to the end of benchmark ",
+                              {benchmarks, keepers.end()})));
   }
+  SetCordonCheck(state);
+  turn.Touch();
+  turn.ScheduleSoon();
+}
+
+void BeginCordons(Turn& turn) {
+  const std::set<std::string_view> busy = BusyTargets(turn.state);
+  for (auto& [target, cordon] : turn.state.cordons) {
+    cordon.is_said_to_be_empty = !busy.contains(target);
+    if (cordon.due_time == absl::InfiniteFuture()) continue;
+    cordon.due =
+        turn.now + std::max(cordon.due_time - turn.time, absl::ZeroDuration());
+  }
+  SetCordonCheck(turn.state);
 }
 
 void NoteEmpty(Turn& turn) {

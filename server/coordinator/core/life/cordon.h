@@ -8,6 +8,11 @@
 // takes the place. Until then the worker trains on. A benchmark and a job of
 // commands, whose members cannot change, keep it to their end. The worker's process
 // lives on, idle, and may be stopped by its operator.
+//
+// A cordon that drains may be due at some time. From then on jobs let its workers go
+// even if they cannot do without them (let_go.h). It is a time on the operator's
+// calendar: the record has it by the wall, a coordinator that restarts waits for what is
+// left of it, and one that was held up does not move it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
 
@@ -29,10 +34,16 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
 // Puts the cordon in force, or lifts it.
 void ApplyCordon(State& state, const CordonedRecord& record);
 
+// The time of some cordons has come: their jobs let the workers go that they could not
+// do without.
+void OnCordonsDue(Turn& turn);
+
 // Tells of each draining cordon, once, that none of its workers has a job. After a
-// restart, only of those of which NoteRecoveredCordons finds that one has.
+// restart, only of those of which BeginCordons finds that one has.
 void NoteEmpty(Turn& turn);
-void NoteRecoveredCordons(State& state);
+
+// Those that a journal told of are in force, and due in what is left of their time.
+void BeginCordons(Turn& turn);
 
 }  // namespace ringmaster::coordinator
 

@@ -4,6 +4,7 @@
 
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/broken_links.h"
+#include "server/coordinator/core/life/cordon.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
@@ -68,7 +69,8 @@ MonotonicTime EarliestDeadline(const State& state) {
     earliest = std::min(earliest, rebuilding.deadline);
   }
   if (IsOutdated(state)) return earliest;
-  earliest = std::min({earliest, state.overdue_check, state.turns_check});
+  earliest = std::min(
+      {earliest, state.overdue_check, state.turns_check, state.cordon_check});
   for (const int64_t number : state.active_jobs) {
     earliest = std::min(earliest, EarliestOf(state.jobs.at(number)));
   }
@@ -88,6 +90,7 @@ void ActOnDeadlines(Turn& turn) {
     turn.state.overdue_check = MonotonicTime::InfiniteFuture();
     turn.ScheduleSoon();
   }
+  if (turn.state.cordon_check <= turn.now) OnCordonsDue(turn);
   if (turn.state.turns_check <= turn.now) {
     turn.state.turns_check = MonotonicTime::InfiniteFuture();
     turn.ScheduleSoon();

@@ -15,6 +15,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/placement/gifts.h"
 
@@ -78,6 +79,18 @@ absl::Duration SaveReserve(const Config& config, const Job& job,
   return job.checkpoint_duration > absl::ZeroDuration()
              ? 2 * job.checkpoint_duration + config.halt_budget + kFormingTime
              : patience / 2;
+}
+
+// Returns true if the time of all `needed` has come at which drained workers go,
+// whatever is lost with them. Not while no loss can be made durable: see Reform.
+bool GoInAnyCase(const Turn& turn, const Job& job,
+                 const std::set<int>& needed) {
+  return !job.gives_way.has_value() && turn.state.journal_error.empty() &&
+         std::ranges::all_of(needed, [&](int rank) {
+           const Worker* const worker = WorkerAt(turn.state, job, rank);
+           return worker != nullptr && worker->is_let_go &&
+                  IsDueToGo(turn.state, *worker);
+         });
 }
 
 std::vector<std::string> Newcomers(const Job& job) {
@@ -304,6 +317,13 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
     }
   } else if (can_save) {
     plan.way = LeaveWay::kSave;
+  } else if (GoInAnyCase(turn, job, plan.needed)) {
+    plan.needed.clear();
+    plan.is_relieved = false;
+    plan.why = absl::StrCat("the time for it to be drained has come; ",
+                            UnsavedWork(job, held.step),
+                            " may be lost, since nobody else holds step ",
+                            held.step, ", and ", WhyNotSaved(job, held.step));
   } else {
     plan.way = LeaveWay::kWait;
   }

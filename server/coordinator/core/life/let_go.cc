@@ -1,9 +1,13 @@
 #include "server/coordinator/core/life/let_go.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
@@ -35,13 +39,35 @@ int ReplacementCount(const State& state, const Job& job, v1::Role role) {
              : IdleToJoin(state, job, role);
 }
 
+// Returns the members of `job` that are due to go, if it cannot do without them;
+// otherwise none.
+std::vector<std::string> MustGo(const State& state, const Job& job) {
+  std::vector<std::string> names;
+  if (state.cordons.empty() || job.is_benchmark) return names;
+  for (const Member& member : job.members) {
+    const Worker* const worker =
+        member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
+    if (worker != nullptr && IsDueToGo(state, *worker))
+      names.push_back(worker->name);
+  }
+  const auto is_due = [&state](const Worker& worker) {
+    return IsDueToGo(state, worker);
+  };
+  if (!names.empty() && CanDoWithout(state, job, is_due)) names.clear();
+  return names;
+}
+
+// Those that are due come first.
 void LetDrainedGo(const State& state, const Job& job,
-                  const std::vector<Worker*>& drained) {
+                  std::vector<Worker*> drained) {
+  std::stable_partition(
+      drained.begin(), drained.end(),
+      [&state](const Worker* worker) { return !IsDueToGo(state, *worker); });
   for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
     int spare = StayingCount(state, job, role) +
                 ReplacementCount(state, job, role) - LeastCount(job, role);
     for (auto it = drained.rbegin(); it != drained.rend() && spare > 0; ++it) {
-      if ((*it)->role != role) continue;
+      if ((*it)->role != role || (*it)->is_let_go) continue;
       (*it)->is_let_go = true;
       --spare;
     }
@@ -87,8 +113,42 @@ void LetGivenGo(State& state, const Job& job, const std::vector<Gift>& gifts) {
 
 }  // namespace
 
+bool IsDueToGo(const State& state, const Worker& worker) {
+  return IsDrained(state, worker) && state.CordonOf(worker)->is_due;
+}
+
+bool CanDoWithout(const State& state, const Job& job,
+                  const std::function<bool(const Worker&)>& goes) {
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    int leaving = 0;
+    int staying = 0;
+    for (const Member& member : job.members) {
+      const Worker* const worker =
+          member.is_lost ? nullptr : state.FindWorker(member.identity.worker);
+      if (worker == nullptr || worker->role != role) continue;
+      if (goes(*worker)) {
+        ++leaving;
+      } else if (worker->state != v1::WORKER_STATE_DRAINING) {
+        ++staying;
+      }
+    }
+    if (leaving == 0) continue;
+    if (job.is_benchmark || job.runs_commands) return false;
+    if (staying + ReplacementCount(state, job, role) < LeastCount(job, role))
+      return false;
+  }
+  return true;
+}
+
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
   job.gives_way = WhyGivesWay(state, job, gifts);
+  const std::vector<std::string> due = MustGo(state, job);
+  const bool waits_in_queue = IsPreemptible(job) && KnowHowToLeave(state, job);
+  if (!job.gives_way.has_value() && !due.empty() && CanGiveWay(state, job)) {
+    job.gives_way =
+        absl::StrCat("gives way to the drain of ",
+                     NamesText(state.FindWorker(due.front())->role, due));
+  }
   if (!job.gives_way.has_value() &&
       job.suspend_retry == MonotonicTime::InfiniteFuture()) {
     job.has_trained_on = false;  // nobody asks it any more
@@ -104,12 +164,16 @@ void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
     if (IsDrained(state, *worker)) drained.push_back(worker);
   }
   if (job.is_benchmark || job.gives_way.has_value()) return;
+  if (!due.empty() && !waits_in_queue) {
+    for (const std::string& name : due)
+      state.FindWorker(name)->is_let_go = true;
+  }
   if (job.runs_commands) {
     // They begin anew.
     if (job.state != v1::JOB_STATE_RUNNING) LetSurplusGo(state, job, chosen);
     return;
   }
-  if (!drained.empty()) LetDrainedGo(state, job, drained);
+  if (!drained.empty()) LetDrainedGo(state, job, std::move(drained));
   LetSurplusGo(state, job, chosen);
   LetGivenGo(state, job, gifts);
 }

@@ -7,9 +7,17 @@
 // process is not told to leave, so it is idle then. A job lets go only whom it can do
 // without; until then the member trains on. One whose commands run lets all members go,
 // if it gives way, or none.
+//
+// Once a drain is due (cordon.h), a job lets those members go even if it cannot do
+// without them. One that can go on later from where it is gives way, so that it hoards no
+// other workers: it is suspended (suspension.h), and queued. If its checkpoint cannot be
+// written, it trains on, and tries again, as always. Any other waits with the members that
+// are left. Steps that nobody else has, and that are in no checkpoint, are lost: somebody
+// has said when those workers go. Only a benchmark keeps them to its end.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 
+#include <functional>
 #include <vector>
 
 #include "server/coordinator/core/placement/gifts.h"
@@ -25,6 +33,14 @@ namespace ringmaster::coordinator {
 // has a successor already goes even if there is no reason any more.
 // `gifts` are those of the state as it is.
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts);
+
+// Returns true if `worker` is drained, which is due, and its job can let it go.
+[[nodiscard]] bool IsDueToGo(const State& state, const Worker& worker);
+
+// Returns true if `job` has enough members, and idle workers to take places, without
+// those that go. Commands and benchmarks need all.
+[[nodiscard]] bool CanDoWithout(const State& state, const Job& job,
+                                const std::function<bool(const Worker&)>& goes);
 
 }  // namespace ringmaster::coordinator
 

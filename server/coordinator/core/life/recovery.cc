@@ -341,7 +341,7 @@ void BeginRecovered(Turn& turn) {
     turn.state.gather_not_before = turn.now + kReturnTime;
   }
   BeginQuarantines(turn);
-  NoteRecoveredCordons(turn.state);
+  BeginCordons(turn);
   turn.state.used_to = turn.state.use_saved = turn.now;
   // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;

@@ -259,6 +259,8 @@ struct CordonRequested {
   bool drains = false;
   std::string reason = {};
   Caller caller = {};
+  // How long jobs may keep those that they cannot do without.
+  absl::Duration within = absl::InfiniteDuration();
 };
 
 // A user changes a job. The adapter has checked the bounds of its priority.

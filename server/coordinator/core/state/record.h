@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/protocol/no_figures.h"
 #include "ringmaster/v1/figures.pb.h"
@@ -117,6 +118,10 @@ struct CordonedRecord {
   absl::Time time;
   // The caller who asked. Only the name is kept; the rest is in a record of its own.
   Caller caller = {};
+  // It drains: from then on a job lets them go even if it cannot do without them; and the
+  // same on the coordinator's own clock, which the journal does not keep.
+  absl::Time due_time = absl::InfiniteFuture();
+  MonotonicTime due = MonotonicTime::InfiniteFuture();
 };
 
 // Somebody changed a job. Of the numbers of its workers it has both or none.

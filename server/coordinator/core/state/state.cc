@@ -202,7 +202,11 @@ const Cordon* State::CordonOf(const Worker& worker) const {
   for (const std::string* const target : {&worker.name, &worker.host}) {
     const auto it = cordons.find(*target);
     if (it == cordons.end()) continue;
-    if (found == nullptr || it->second.drains) found = &it->second;
+    const Cordon& cordon = it->second;
+    const bool is_stricter =
+        found == nullptr ||
+        (cordon.drains && (!found->drains || cordon.due <= found->due));
+    if (is_stricter) found = &cordon;
   }
   return found;
 }

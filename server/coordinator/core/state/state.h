@@ -548,6 +548,8 @@ struct HostQuarantine {
 struct Cordon : CordonedRecord {
   // It drains, and it was said that none of them has a job any more.
   bool is_said_to_be_empty = false;
+  // `due` has come.
+  bool is_due = false;
 };
 
 // A member of a generation was lost for a reason that may be its host's fault.
@@ -682,8 +684,9 @@ struct State {
   MonotonicTime now;
   // Before this, no other event tells of an impostor.
   MonotonicTime next_impostor_event;
-  // No quarantine ends before.
+  // No quarantine ends, and no cordon is due, before.
   MonotonicTime quarantine_check = MonotonicTime::InfiniteFuture();
+  MonotonicTime cordon_check = MonotonicTime::InfiniteFuture();
   std::optional<CommonSilence> common_silence;
   // The coordinator was held up, or cut off: until then, streams that end did so
   // because of that.
@@ -716,7 +719,7 @@ struct State {
   const HostQuarantine* QuarantineOf(const Job& job,
                                      std::string_view host_key) const;
   // The cordon of that worker or of its host, or null. One that drains comes
-  // first.
+  // first, and of two that do the one that is due earlier.
   const Cordon* CordonOf(const Worker& worker) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);

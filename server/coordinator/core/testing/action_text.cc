@@ -21,6 +21,13 @@ std::string StatusText(const absl::Status& status) {
                       ReasonOf(status), ": ", status.message());
 }
 
+// " by 00:01:05": of a drain, by the scenario's wall clock.
+std::string DueText(absl::Time due) {
+  return due == absl::InfiniteFuture()
+             ? ""
+             : absl::FormatTime(" by %H:%M:%S", due, absl::UTCTimeZone());
+}
+
 std::string RecordText(const JournalRecord& record) {
   std::string text = absl::StrCat(Sv(TypeOf(record)), " ", JobIdOf(record));
   if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
@@ -41,8 +48,8 @@ std::string RecordText(const JournalRecord& record) {
                     cordoned->is_lifted ? "lifted from "
                     : cordoned->drains  ? "draining "
                                         : "of ",
-                    cordoned->target, cordoned->reason.empty() ? "" : ": ",
-                    cordoned->reason);
+                    cordoned->target, DueText(cordoned->due_time),
+                    cordoned->reason.empty() ? "" : ": ", cordoned->reason);
   } else if (const auto* const queues =
                  std::get_if<QueuesChangedRecord>(&record)) {
     for (const v1::QueueSpec& queue : queues->file.queues()) {
@@ -279,7 +286,8 @@ std::string ToText(const State& state) {
   }
   for (const auto& [target, cordon] : state.cordons) {
     absl::StrAppend(&text, "cordon ", cordon.drains ? "draining " : "of ",
-                    target, "\n");
+                    target, DueText(cordon.due_time),
+                    cordon.is_due ? ", which has come" : "", "\n");
   }
   for (const auto& [name, figures] : FiguresOfQueues(state)) {
     const Queue& queue = state.queues.find(name)->second;

@@ -254,8 +254,10 @@ void RandomCluster::Cordon(RequestToken request) {
                                         : absl::StrCat("w", Pick(kMostWorkers));
   const bool is_lifted = core_.state().cordons.contains(target);
   Count(is_lifted ? "uncordon" : "cordon");
-  Feed(CordonRequested{request, target, is_lifted, /*drains=*/Chance(70),
-                       "upkeep"});
+  CordonRequested cordon{request, target, is_lifted, /*drains=*/Chance(70),
+                         "upkeep"};
+  if (cordon.drains && Chance(50)) cordon.within = absl::Seconds(Pick(20));
+  Feed(std::move(cordon));
 }
 
 Sharding RandomCluster::DrawSharding(int max_workers) {
@@ -431,6 +433,7 @@ void RandomCluster::Perform(const Action& action) {
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
     if (emit->event.type() == "pool.drained") Count("drained");
+    if (emit->event.type() == "pool.drain_due") Count("drain due");
     if (emit->event.type() == "job.suspended") Count("suspended");
     if (emit->event.type() == "worker.lost")
       lost_at_[emit->event.worker()] = now_;

@@ -280,8 +280,8 @@ std::string Scenario::Dispatch(const Words& words) {
     return Feed(CordonRequested{++last_request_, name,
                                 /*is_lifted=*/verb == "uncordon",
                                 /*drains=*/verb == "drain",
-                                words.Text("reason", "upkeep"),
-                                CallerOf(words)});
+                                words.Text("reason", "upkeep"), CallerOf(words),
+                                words.Time("by", absl::InfiniteDuration())});
   }
   if (verb == "queues") {
     return Feed(QueuesRequested{.request = ++last_request_,

@@ -15,7 +15,7 @@ function workerCard(worker) {
     h("div", { class: "row" }, h("strong", {}, worker.name), h("span", { class: `badge ${tone}` }, WORDS[worker.state] ?? "unknown")),
     h("div", { class: "quiet" }, `${device(worker)}, pid ${worker.pid}`),
     worker.cordon && h("div", {}, h("strong", {}, worker.cordon.drain ? "Drained" : "Cordoned"), " since ", time(worker.cordon.time),
-      worker.cordon.caller ? ` by ${worker.cordon.caller}` : "", worker.cordon.reason ? `: ${worker.cordon.reason}` : ""),
+      worker.cordon.caller ? ` by ${worker.cordon.caller}` : "", ...(worker.cordon.due_time ? [", due ", time(worker.cordon.due_time)] : []), worker.cordon.reason ? `: ${worker.cordon.reason}` : ""),
     worker.job_id ? h("div", {}, jobLink(worker.job_id), `, rank ${worker.rank}, step ${integer(worker.step)}: ${phase(worker.phase)}`) : null,
     worker.last_beat_age && seconds(worker.last_beat_age) > 3 && h("div", { class: "quiet" }, `last heard ${duration(worker.last_beat_age)} ago`));
 }
