@@ -18,6 +18,10 @@ class DrainTest(unittest.TestCase):
     def worker(self, cluster, name):
         return next(worker for worker in cluster.workers() if worker["name"] == name)
 
+    def pool_events(self, cluster, event_type):
+        """The events of that type, which belong to no job, once there are any."""
+        return cluster.await_that(event_type, lambda: [event for event in cluster.query("events").get("events", []) if event["type"] == event_type])
+
     def is_idle(self, cluster, name, pid):
         """It has no job, is drained, and is the same process."""
         worker = self.worker(cluster, name)
@@ -83,6 +87,42 @@ class DrainTest(unittest.TestCase):
             self.is_idle(cluster, "a", pid)
             self.assertIn("handed over to worker b", cluster.await_event(job_id, "worker.relieved")[0]["message"])
 
+    def test_a_job_at_its_min_is_suspended_when_the_drain_is_due(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            for name in ("a", "b"):
+                cluster.start_worker(name)
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job("endless", ENDLESS, 2, 2, checkpoint={"directory": str(cluster.directory / "checkpoints")}))
+            cluster.await_step(job_id, 20)
+            pid = pids_of(cluster.job(job_id))["a"]
+            self.assertIn(f"rank {self.worker(cluster, 'a')['rank']} of job {job_id} until that can do without it, or ", self.drain(cluster, "a", "--by=3s"))
+            self.assertIn(f"; needed for now by job {job_id}", self.pool_events(cluster, "pool.draining")[0]["message"])
+            self.assertIn("s at most", cluster.ringctl("explain", job_id).stdout)
+            self.assertIn(f"taken now, although needed, from job {job_id}", self.pool_events(cluster, "pool.drain_due")[0]["message"])
+            suspended = cluster.await_event(job_id, "job.suspended")[0]
+            self.is_idle(cluster, "a", pid)
+            cluster.start_worker("c")
+            self.goes_on(cluster, job_id, ["b", "c"])
+            self.assertGreater(step_of(cluster.job(job_id)), int(suspended["step"]))
+
+    def test_a_job_without_checkpoints_waits_with_its_steps_when_the_drain_is_due(self):
+        with Cluster() as cluster:
+            coordinator = cluster.start_coordinator()
+            for name in ("a", "b"):
+                cluster.start_worker(name)
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job("endless", ENDLESS, 2, 2))
+            cluster.await_step(job_id, 20)
+            self.drain(cluster, "a", "--by=5s")
+            coordinator.signal(signal.SIGKILL)
+            coordinator.wait()
+            cluster.start_coordinator(listen=cluster.address)
+            self.pool_events(cluster, "pool.drain_due")
+            cluster.await_event(job_id, "worker.relieved")
+            cluster.start_worker("c")
+            self.goes_on(cluster, job_id, ["b", "c"])
+
     def test_it_outlives_the_coordinator_and_the_process(self):
         with Cluster() as cluster:
             coordinator = cluster.start_coordinator()
@@ -110,7 +150,7 @@ class DrainTest(unittest.TestCase):
             cluster.start_worker("a")
             cluster.await_workers(1)
             for words, told in ((("drain", "nobody"), 'no worker and no host is named "nobody"'), (("uncordon", "a"), 'nothing is cordoned as "a"'),
-                                (("drain", "a", "--wait=soon"), "--wait"), (("drain",), "NAME")):
+                                (("drain", "a", "--wait=soon"), "--wait"), (("drain", "a", "--by=yesterday"), "--by=yesterday: give a duration"), (("drain",), "NAME")):
                 result = cluster.ringctl(*words)
                 self.assertNotEqual(result.returncode, 0)
                 self.assertIn(told, result.stderr)

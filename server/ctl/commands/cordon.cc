@@ -1,9 +1,12 @@
 #include "server/ctl/commands/cordon.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/job_watch.h"
@@ -51,12 +54,17 @@ absl::Status Change(const CommandContext& context, const std::string& command,
   request.set_target(options.target);
   request.set_drain(command == "drain");
   request.set_reason(options.reason);
+  if (!options.by.empty()) {
+    ASSIGN_OR_RETURN(const absl::Duration within,
+                     ParseBy(options.by, absl::Now(), absl::LocalTimeZone()));
+    *request.mutable_within() = ToProto(within);
+  }
   return context.client.Cordon(request);
 }
 
 // "worker a (host h1): drained", "worker b (host h1): rank 2 of job j-1 until that
-// can do without it".
-std::string LineOf(const v1::Worker& worker) {
+// can do without it, or 2026-11-28 18:00:00".
+std::string LineOf(const v1::Worker& worker, const Style& style) {
   const std::string job =
       absl::StrCat("rank ", worker.rank(), " of job ", worker.job_id());
   std::string what;
@@ -68,6 +76,10 @@ std::string LineOf(const v1::Worker& worker) {
   } else {
     what = HasJob(worker) ? absl::StrCat(job, " until that can do without it")
                           : "drained";
+    if (HasJob(worker) && worker.cordon().has_due_time()) {
+      absl::StrAppend(&what, ", or ",
+                      FormatTime(FromProto(worker.cordon().due_time()), style));
+    }
   }
   return Printable(absl::StrCat("worker ", worker.name(), " (host ",
                                 worker.host(), "): ", what));
@@ -79,12 +91,54 @@ void Show(const CommandContext& context, const v1::Status& part) {
     return;
   }
   for (const v1::Worker& worker : part.workers())
-    context.console.Write(absl::StrCat(LineOf(worker), "\n"));
+    context.console.Write(
+        absl::StrCat(LineOf(worker, context.console.GetStyle()), "\n"));
   if (part.workers().empty())
     context.console.Write("no worker of that name is connected now\n");
 }
 
+// The next time of day that `text` says, as "18:00"; nullopt if it is none.
+std::optional<absl::Time> NextTimeOfDay(const std::string& text, absl::Time now,
+                                        absl::TimeZone zone) {
+  absl::Time read;
+  std::string error;
+  if (!absl::ParseTime("%H:%M", text, &read, &error)) return std::nullopt;
+  const absl::CivilMinute of_day(
+      absl::ToCivilMinute(read, absl::UTCTimeZone()));
+  const absl::CivilDay today(absl::ToCivilDay(now, zone));
+  for (const absl::CivilDay day : {today, today + 1}) {
+    const absl::Time time =
+        absl::FromCivil(absl::CivilMinute(day.year(), day.month(), day.day(),
+                                          of_day.hour(), of_day.minute()),
+                        zone);
+    if (time > now) return time;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+absl::StatusOr<absl::Duration> ParseBy(const std::string& text, absl::Time now,
+                                       absl::TimeZone zone) {
+  absl::Duration within;
+  absl::Time time;
+  std::string error;
+  if (const std::optional<absl::Time> next = NextTimeOfDay(text, now, zone)) {
+    within = *next - now;
+  } else if (absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+    within = time - now;
+  } else if (!absl::ParseDuration(text, &within)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--by=", Printable(text),
+        ": give a duration, as in 2h, a time of day, as in 18:00, or a time "
+        "with its zone, as in 2026-01-02T18:00:00Z"));
+  }
+  if (within <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--by=", Printable(text), ": that is past"));
+  }
+  return within;
+}
 
 void AddCordonCommands(FlagSet& flags, CordonOptions& options) {
   const auto add = [&](const char* name, const char* summary) -> FlagSet& {
@@ -106,6 +160,13 @@ void AddCordonCommands(FlagSet& flags, CordonOptions& options) {
                        "running jobs go on without them, at a step boundary "
                        "and without losing a step.");
   add_reason(drain);
+  drain.Add({.name = "by",
+             .unit = "TIME",
+             .help = "When jobs let the workers go even if they cannot do "
+                     "without them, as 2h, 18:00 or 2026-01-02T18:00:00Z: "
+                     "they write a checkpoint, and wait for others. Without "
+                     "it they keep them for as long as they need them."},
+            &options.by);
   drain.Add({.name = "wait",
              .unit = "DURATION",
              .help = "How long to wait until none of them has a job; 0: not "

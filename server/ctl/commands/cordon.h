@@ -15,6 +15,8 @@ namespace ringmaster::ctl {
 struct CordonOptions {
   std::string target;  // the name of a worker or of a host
   std::string reason;
+  // When jobs have to let the workers go of a `drain`; empty: never. See ParseBy.
+  std::string by;
   // How long `drain` waits until none of them has a job; zero: not at all.
   absl::Duration wait;
 };
@@ -22,7 +24,15 @@ struct CordonOptions {
 // Adds the commands; `options` must outlive the parsing.
 void AddCordonCommands(FlagSet& flags, CordonOptions& options);
 
+// Reads --by: a duration, a time of day in `zone`, of which the next is meant, or an RFC
+// 3339 time. Returns how long it is from `now` until then.
+//   INVALID_ARGUMENT  it is none of them, or is past
+[[nodiscard]] absl::StatusOr<absl::Duration> ParseBy(const std::string& text,
+                                                     absl::Time now,
+                                                     absl::TimeZone zone);
+
 // `command`: "cordon", "drain" or "uncordon". Shows the workers that it is about.
+//   INVALID_ARGUMENT   CordonOptions::by is no time to come
 //   DEADLINE_EXCEEDED  one still has a job after CordonOptions::wait
 //   ABORTED            somebody has lifted the drain meanwhile
 [[nodiscard]] absl::StatusOr<int> RunCordon(const CommandContext& context,

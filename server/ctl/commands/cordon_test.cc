@@ -1,5 +1,6 @@
 #include "server/ctl/commands/cordon.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ namespace ringmaster::ctl {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Workers a and b on host h1, of which b is in a job, and c on h2.
 class CordonTest : public ::testing::Test {
@@ -76,6 +78,66 @@ TEST_F(CordonTest, SaysWhatBecomesOfEachWorkerOfTheHost) {
   EXPECT_EQ(lifted.out,
             "worker a (host h1): jobs may take it\n"
             "worker b (host h1): jobs may take it\n");
+}
+
+TEST_F(CordonTest, SaysWhenJobsLetGo) {
+  const absl::Time before = absl::Now();
+  const Outcome drain = Run({"drain", "h1", "--by=2h", "-o", "json"});
+  ASSERT_EQ(drain.code, 0) << drain.error;
+  absl::Time due;
+  std::string error;
+  const std::string shown =
+      nlohmann::json::parse(drain.out)["workers"][1]["cordon"]["due_time"];
+  ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, shown, &due, &error));
+  EXPECT_GE(due, before + absl::Hours(2));
+  EXPECT_LT(due, before + absl::Hours(2) + absl::Minutes(5));
+  EXPECT_THAT(Run({"drain", "h1", "--by=2h"}).out,
+              HasSubstr("until that can do without it, or "));
+  EXPECT_THAT(Run({"workers"}).out, HasSubstr(", DRAINED by "));
+  EXPECT_THAT(Run({"status"}).out, HasSubstr(", due in "));
+}
+
+TEST_F(CordonTest, ATimeThatIsNoneIsOneLine) {
+  for (const auto& [words, told] :
+       {std::pair(std::vector<std::string>{"drain", "h1", "--by=soon"},
+                  "--by=soon: give a duration"),
+        {{"drain", "h1", "--by=2020-01-02T18:00:00Z"},
+         "--by=2020-01-02T18:00:00Z: that is past"},
+        {{"drain", "h1", "--by=-5m"}, "--by=-5m: that is past"},
+        {{"cordon", "h1", "--by=2h"}, "--by"}}) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kUsage));
+    EXPECT_THAT(outcome.error, HasSubstr(told));
+    EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1)
+        << outcome.error;
+  }
+  EXPECT_THAT(Run({"workers"}).out, Not(HasSubstr("DRAINED")));
+}
+
+TEST(ParseByTest, TakesDurationsTimesOfDayAndTimes) {
+  absl::TimeZone zone;
+  ASSERT_TRUE(absl::LoadTimeZone("Europe/Berlin", &zone));
+  const absl::Time noon =
+      absl::FromCivil(absl::CivilHour(2026, 3, 10, 12), zone);
+  const auto by = [&](const std::string& text) {
+    return ParseBy(text, noon, zone).value_or(absl::InfiniteDuration());
+  };
+  EXPECT_EQ(by("90m"), absl::Minutes(90));
+  EXPECT_EQ(by("18:00"), absl::Hours(6));
+  EXPECT_EQ(by("11:59"), absl::Hours(24) - absl::Minutes(1));
+  EXPECT_EQ(by("12:00"), absl::Hours(24));
+  EXPECT_EQ(by("2026-03-10T18:00:00+01:00"), absl::Hours(6));
+  EXPECT_EQ(by("2026-03-10T18:00:00Z"), absl::Hours(7));
+  // The clocks are set forward in the night of the 29th.
+  const absl::Time evening =
+      absl::FromCivil(absl::CivilHour(2026, 3, 28, 20), zone);
+  EXPECT_EQ(*ParseBy("08:00", evening, zone), absl::Hours(11));
+  for (const std::string text : {"", "soon", "25:00", "18:60", "0s", "-5m",
+                                 "2026-03-10T11:00:00+01:00", "2026-03-10"}) {
+    EXPECT_EQ(ParseBy(text, noon, zone).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << text;
+  }
 }
 
 TEST_F(CordonTest, WaitsUntilNoneHasAJob) {

@@ -87,7 +87,7 @@ std::string WorkersLine(const v1::JobSpec& spec) {
                       range.max());
 }
 
-// "drained: h1, 5m ago by alice: kernel update".
+// "drained: h1, 5m ago by alice, due in 1h55m: kernel update".
 std::string CordonLine(const v1::Cordon& cordon, absl::Time now) {
   std::string line = absl::StrCat(
       cordon.drain() ? "drained: " : "cordoned: ", cordon.target(), ", ",
@@ -95,16 +95,27 @@ std::string CordonLine(const v1::Cordon& cordon, absl::Time now) {
           std::max(now - FromProto(cordon.time()), absl::ZeroDuration())),
       " ago");
   if (!cordon.caller().empty()) absl::StrAppend(&line, " by ", cordon.caller());
+  if (cordon.has_due_time()) {
+    const absl::Duration left = FromProto(cordon.due_time()) - now;
+    absl::StrAppend(&line, left > absl::ZeroDuration()
+                               ? absl::StrCat(", due in ", HumanDuration(left))
+                               : ", due");
+  }
   if (!cordon.reason().empty()) absl::StrAppend(&line, ": ", cordon.reason());
   return Printable(line);
 }
 
-// "IDLE", "ASSIGNED, DRAINED".
-std::string WorkerStateText(const v1::Worker& worker) {
-  return absl::StrCat(NameOf(worker.state()), !worker.has_cordon() ? ""
-                                              : worker.cordon().drain()
-                                                  ? ", DRAINED"
-                                                  : ", CORDONED");
+// "IDLE", "ASSIGNED, DRAINED", "ASSIGNED, DRAINED by 2026-11-28 18:00:00".
+std::string WorkerStateText(const v1::Worker& worker, const Style& style) {
+  const v1::Cordon& cordon = worker.cordon();
+  std::string text(NameOf(worker.state()));
+  if (!worker.has_cordon()) return text;
+  absl::StrAppend(&text, cordon.drain() ? ", DRAINED" : ", CORDONED");
+  if (cordon.has_due_time() && !worker.job_id().empty()) {
+    absl::StrAppend(&text, " by ",
+                    FormatTime(FromProto(cordon.due_time()), style));
+  }
+  return text;
 }
 
 }  // namespace
@@ -208,7 +219,7 @@ std::vector<std::string> WorkerLines(const v1::Status& status,
   for (const v1::Worker& worker : status.workers()) {
     const bool has_job = !worker.job_id().empty();
     table.AddRow({MemberName(worker.name(), worker.role()),
-                  WorkerStateText(worker), Printable(worker.host()),
+                  WorkerStateText(worker, style), Printable(worker.host()),
                   absl::StrCat(worker.pid()), DeviceName(worker.device()),
                   has_job ? Printable(worker.job_id()) : "-",
                   has_job ? absl::StrCat(worker.rank()) : "-",

@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/protocol/proto_time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/check.h"
@@ -194,6 +195,10 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     cordon.set_target(request->target());
     cordon.set_drain(request->drain());
     cordon.set_reason(request->reason());
+    if (request->has_within()) {
+      *cordon.mutable_due_time() =
+          ToProto(absl::Now() + FromProto(request->within()));
+    }
     for (v1::Worker& worker : *status.mutable_workers()) {
       if (worker.name() == request->target() ||
           worker.host() == request->target())
