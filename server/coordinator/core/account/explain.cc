@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/placement/forecast.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
@@ -162,6 +163,7 @@ class Explainer {
         absl::StrCat("it needs at least ", NeededText(job_), "; ",
                      IdlePool(state_, job_).Count(Hosts::kAll),
                      " are idle and left for it"));
+    AddForecast();
     if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
       result_.reasons.push_back(gifts);
       result_.what_unblocks = kUnblockedByGifts;
@@ -181,6 +183,19 @@ class Explainer {
         state_.active_jobs.size() > 1 ? " or of another job that has workers"
                                       : "",
         "; ringctl explain ", active.id, " tells how that stands");
+  }
+
+  void AddForecast() {
+    const Forecast forecast = ForecastStart(state_, job_);
+    result_.reasons.push_back(
+        forecast.until_start.has_value()
+            ? absl::StrCat(
+                  "it is expected to begin in ",
+                  absl::FormatDuration(
+                      absl::Trunc(*forecast.until_start, absl::Seconds(1))),
+                  ", as the jobs that have workers go on at their pace")
+            : absl::StrCat("when it begins is not known: ",
+                           forecast.why_unknown));
   }
 
   void Gathering() {

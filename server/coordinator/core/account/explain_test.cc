@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "common/protocol/proto_time.h"
+
 namespace ringmaster::coordinator {
 namespace {
 
@@ -105,6 +107,22 @@ TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
             "waits behind 2 jobs: gpt-1 (RUNNING, step 12 of 100), mlp-2 "
             "(QUEUED)");
   EXPECT_THAT(explanation.what_unblocks, HasSubstr("the end of gpt-1;"));
+}
+
+TEST_F(ExplainTest, AQueuedJobIsForecastAsFarAsSomebodyCanTell) {
+  Job& queued = state_.jobs[2];
+  queued.id = "mlp-2";
+  queued.number = 2;
+  queued.min_workers = queued.max_workers = 2;
+  const auto reasons = [&] {
+    return Explain(state_, queued, config_, At(0), journal_wait_).reasons;
+  };
+  EXPECT_THAT(reasons(), Contains("when it begins is not known: nobody can "
+                                  "tell how long job gpt-1 takes"));
+  *job().figures.mutable_step_duration() = ToProto(absl::Seconds(2));
+  EXPECT_THAT(reasons(),
+              Contains("it is expected to begin in 2m56s, as the jobs that "
+                       "have workers go on at their pace"));
 }
 
 TEST_F(ExplainTest, AJobThatAsksForLabelsTellsHowManyHaveThem) {
