@@ -150,7 +150,8 @@ class DrainTest(unittest.TestCase):
             cluster.start_worker("a")
             cluster.await_workers(1)
             for words, told in ((("drain", "nobody"), 'no worker and no host is named "nobody"'), (("uncordon", "a"), 'nothing is cordoned as "a"'),
-                                (("drain", "a", "--wait=soon"), "--wait"), (("drain", "a", "--by=yesterday"), "--by=yesterday: give a duration"), (("drain",), "NAME")):
+                                (("drain", "a", "--wait=soon"), "--wait"), (("drain", "a", "--by=yesterday"), "--by=yesterday: give a duration"),
+                                (("drain", "a", "--by=9999h"), "within must be above 0 and at most 366 days"), (("drain",), "NAME")):
                 result = cluster.ringctl(*words)
                 self.assertNotEqual(result.returncode, 0)
                 self.assertIn(told, result.stderr)
