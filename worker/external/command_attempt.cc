@@ -10,20 +10,29 @@ namespace ringmaster {
 
 CommandAttempt::CommandAttempt(const CommandSetup& setup, CommandPlace place,
                                const LogFileOptions& output_file, Clock& clock)
+    : CommandAttempt(setup, std::move(place), View(), output_file, clock) {}
+
+CommandAttempt::CommandAttempt(const CommandSetup& setup, CommandPlace place,
+                               View view, const LogFileOptions& output_file,
+                               Clock& clock)
     : clock_(clock),
       number_(place.restart_count),
       world_size_(place.world_size),
-      rank_(place.rank) {
+      rank_(place.rank),
+      is_newcomer_(!place.group.empty()),
+      place_(std::move(place)),
+      view_(std::move(view)) {
   absl::StatusOr<std::unique_ptr<ViewServer>> views =
       ViewServer::Listen(rank_, world_size_);
   if (views.ok()) {
     views_ = *std::move(views);
-    place.views = views_->name();
+    place_.views = views_->name();
   } else {
     LogEvent(LogLevel::kWarning, "command.no_views",
              {{"error", views.status().message()}});
   }
-  command_ = std::make_unique<RunningCommand>(setup, place, output_file, clock);
+  command_ =
+      std::make_unique<RunningCommand>(setup, place_, output_file, clock);
 }
 
 CommandAttempt::CommandAttempt(int number, int world_size, Clock& clock)
@@ -68,12 +77,30 @@ void CommandAttempt::Look() {
 }
 
 int64_t CommandAttempt::state() const {
-  if (rank_ < 0) return command_state::kNowhere;
+  if (rank_ < 0 || (is_waiting() && joining_member().empty()))
+    return command_state::kNowhere;
   if (!command_->has_ended()) return command_state::kLives;
   if (!command_->has_failed()) return command_state::kEnded;
   if (command_->signal() > 0)
     return command_state::kKilled + command_->signal();
   return command_state::kFailed;
+}
+
+std::string CommandAttempt::joining_member() const {
+  return is_waiting() && !command_->has_ended() && views_ != nullptr
+             ? views_->member()
+             : "";
+}
+
+std::string CommandAttempt::group() const {
+  return lives() && view_.Has(rank_) && views_ != nullptr ? views_->group()
+                                                          : "";
+}
+
+bool CommandAttempt::is_free() const {
+  if (is_asked_to_end_) return false;
+  return rank_ < 0 || (command_->has_ended() && !view_.Has(rank_) &&
+                       (is_newcomer_ || command_->signal() > 0));
 }
 
 bool CommandAttempt::lives() const { return state() == command_state::kLives; }

@@ -29,6 +29,10 @@ class CommandAttempt {
   // Starts the command of `place`. All but `place` outlive the attempt.
   CommandAttempt(const CommandSetup& setup, CommandPlace place,
                  const LogFileOptions& output_file, Clock& clock);
+  // Starts the command of `place` as a newcomer to the others, which are in
+  // `view`; place.group is theirs.
+  CommandAttempt(const CommandSetup& setup, CommandPlace place, View view,
+                 const LogFileOptions& output_file, Clock& clock);
   // Takes part in the `number`-th start of `world_size` commands without one.
   CommandAttempt(int number, int world_size, Clock& clock);
 
@@ -48,8 +52,26 @@ class CommandAttempt {
   void Terminate(absl::Duration grace);
   void Stop(absl::Duration grace, const CancelToken& cancel);
 
-  // This rank's command's (command_states.h); kNowhere if there is none.
+  // This rank's command's (command_states.h); kNowhere if there is none, or it is
+  // a newcomer that does not yet join the others.
   [[nodiscard]] int64_t state() const;
+  // It is a newcomer that is in no view.
+  [[nodiscard]] bool is_waiting() const {
+    return is_newcomer_ && !view_.Has(rank_);
+  }
+  // What the others need to reach it, once it waits for them alone; else empty.
+  [[nodiscard]] std::string joining_member() const;
+  // What newcomers need to reach this one, which is in the view and lives; empty if it
+  // takes in none.
+  [[nodiscard]] std::string group() const;
+  // It is in the view and lives, and takes in no newcomers.
+  [[nodiscard]] bool refuses_newcomers() const {
+    return lives() && view_.Has(rank_) && group().empty();
+  }
+  // A newcomer may be started in its place, or, without a command, in that of any
+  // that is lost.
+  [[nodiscard]] bool is_free() const;
+  [[nodiscard]] const CommandPlace& place() const { return place_; }
   [[nodiscard]] bool lives() const;
   // It has ended by itself, and not well.
   [[nodiscard]] bool has_failed() const;
@@ -70,7 +92,7 @@ class CommandAttempt {
   }
   // It will be able to, once all ranks have met.
   [[nodiscard]] bool is_meeting() const {
-    return views_ != nullptr && views_->is_meeting();
+    return !is_newcomer_ && views_ != nullptr && views_->is_meeting();
   }
   // Since when the command waits for a view without others.
   [[nodiscard]] std::optional<MonotonicTime> awaits_view_since() const;
@@ -78,6 +100,10 @@ class CommandAttempt {
   // The newest view, of those that go on; number 0 until there is one.
   [[nodiscard]] const View& view() const { return view_; }
   void SetView(View view);
+  [[nodiscard]] bool has_lost_ranks() const {
+    return view_.number > 0 &&
+           view_.ranks.size() < static_cast<size_t>(world_size_);
+  }
   // Has the command's wait for a view without a rank fail if none will come:
   // the rank does not live, of `states`, and yet no view was made; or it does,
   // and the command has waited for `limit`.
@@ -88,6 +114,8 @@ class CommandAttempt {
   const int number_;
   const int world_size_;
   const int rank_;
+  const bool is_newcomer_ = false;
+  CommandPlace place_;
   std::unique_ptr<ViewServer> views_;  // null: the system has none
   std::unique_ptr<RunningCommand> command_;
   View view_;

@@ -12,9 +12,9 @@ namespace ringmaster {
 namespace {
 
 // Of the worker alone: its supervisor's and its service manager's word to it.
-constexpr std::array<std::string_view, 7> kNotInherited = {
+constexpr std::array<std::string_view, 8> kNotInherited = {
     "LISTEN_FDS",    "LISTEN_PID",         "NOTIFY_SOCKET", "WATCHDOG_PID",
-    "WATCHDOG_USEC", kPredecessorVariable, kViewsVariable};
+    "WATCHDOG_USEC", kPredecessorVariable, kViewsVariable,  kGroupVariable};
 
 std::map<std::string, std::string> RankVariables(const CommandPlace& place) {
   const auto text = [](int value) { return absl::StrCat(value); };
@@ -61,6 +61,7 @@ std::vector<std::string> CommandEnvironment(
         absl::StrCat(place.port_range->first, "-", place.port_range->last);
   }
   if (!place.views.empty()) variables[kViewsVariable] = place.views;
+  if (!place.group.empty()) variables[kGroupVariable] = place.group;
   if (!place.python_path.empty()) {
     std::string& path = variables["PYTHONPATH"];
     path = absl::StrCat(place.python_path, path.empty() ? "" : ":", path);

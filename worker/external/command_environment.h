@@ -31,12 +31,15 @@ struct CommandPlace {
   std::string python_path = {};
   // ViewServer::name; empty: the command is told of no views.
   std::string views = {};
+  // TakesNewcomers::group, of one that takes the place of a rank that was lost;
+  // else empty.
+  std::string group = {};
 };
 
 // Returns the entries NAME=VALUE for execve, one of each name: those of the
 // process, `inherited`, without what only Ringmaster understands; `own` in
-// their place, and the rank's before all, RINGMASTER_DATA_PORTS and RINGMASTER_VIEWS
-// where it has such among them. Of the rest, OMP_NUM_THREADS and
+// their place, and the rank's before all, RINGMASTER_DATA_PORTS, RINGMASTER_VIEWS
+// and RINGMASTER_GROUP where it has such among them. Of the rest, OMP_NUM_THREADS and
 // PYTHONUNBUFFERED are set where nobody else did, and PYTHONPATH begins with
 // python_path.
 [[nodiscard]] std::vector<std::string> CommandEnvironment(

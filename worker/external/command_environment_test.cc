@@ -77,6 +77,18 @@ TEST(CommandEnvironmentTest, PassesTheRangeOfPortsOn) {
             "29500-29599");
 }
 
+TEST(CommandEnvironmentTest, TellsANewcomerOfItsGroupAlone) {
+  CommandPlace place = Place();
+  const std::vector<std::string> inherited = {"RINGMASTER_GROUP=another"};
+  EXPECT_EQ(
+      ValueOf(CommandEnvironment(inherited, {}, place), "RINGMASTER_GROUP"),
+      "");
+  place.group = "id;secret";
+  EXPECT_EQ(
+      ValueOf(CommandEnvironment(inherited, {}, place), "RINGMASTER_GROUP"),
+      "id;secret");
+}
+
 TEST(CommandEnvironmentTest, PutsItsModulesBeforeThoseOfOthers) {
   CommandPlace place = Place();
   EXPECT_EQ(ValueOf(CommandEnvironment({}, {}, place), "PYTHONPATH"), "");

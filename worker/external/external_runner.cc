@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/address.h"
 #include "common/files/file_roots.h"
 #include "common/job/field_rules.h"
@@ -60,6 +62,9 @@ constexpr int64_t kMostEarlyLosses = 3;
 // How often the ranks meet again over one that was killed while another is about
 // to end, with kStopInterval between: a process of PyTorch's takes its time.
 constexpr int kMostAsked = 100;
+
+// So many newcomers that end before they join are enough to know that they do.
+constexpr int kMostVainNewcomers = 3;
 
 // Views of one generation have numbers from its own times this on.
 constexpr int64_t kViewsOfGeneration = 1 << 20;
@@ -116,13 +121,26 @@ class ExternalRunner final : public JobRunner {
   // Returns where this rank is, with a port that is free now on rank 0's host.
   [[nodiscard]] absl::StatusOr<CommandPlace> AgreeOnPlace(
       RankMeeting& meeting) const;
+  // The same as far as this rank knows it.
+  [[nodiscard]] CommandPlace PlaceHere() const;
   // Follows the command until the ranks agree how it ended; then it has.
   [[nodiscard]] absl::StatusOr<AttemptEnd> Follow(RankMeeting& meeting);
   // The states of all commands of the attempt, by rank.
   [[nodiscard]] absl::StatusOr<std::vector<int64_t>> StatesOfAll(
       RankMeeting& meeting) const;
-  // Has the commands that live go on without the others.
+  // Has the commands that live go on without the others, and with newcomers that
+  // join.
   [[nodiscard]] absl::Status ChangeView(RankMeeting& meeting);
+  // All newcomers that there were, with those that join now.
+  [[nodiscard]] absl::StatusOr<std::vector<Newcomer>> AgreeOnNewcomers(
+      RankMeeting& meeting) const;
+  // Starts the commands again of ranks that are lost, where there is a place.
+  [[nodiscard]] absl::Status StartNewcomers(RankMeeting& meeting);
+  // The rank that this one is to start so; -1: none.
+  [[nodiscard]] absl::StatusOr<int> AgreeOnPlaces(RankMeeting& meeting) const;
+  [[nodiscard]] bool CanHaveNewcomer() const {
+    return attempt_->is_free() && vain_newcomers_ < kMostVainNewcomers;
+  }
   // For those who ask whether the command goes on in another generation.
   void NoteAttempt();
   // Ends this rank's command within `grace`.
@@ -130,7 +148,7 @@ class ExternalRunner final : public JobRunner {
   // The status of this rank if no more attempts are made.
   [[nodiscard]] absl::Status FailureOf(int failed_rank) const;
   void NoteRestart(bool is_free);
-  void NoteView(const View& before);
+  void NoteView(const View& before, bool takes_newcomers);
   void NoteFailure(const std::string& message);
   // The step is applied, or it is not.
   void SetDone(bool is_done);
@@ -160,6 +178,7 @@ class ExternalRunner final : public JobRunner {
   int64_t starts_ = 0;        // of the commands
   int64_t failures_ = 0;      // for which they were started again
   int64_t early_losses_ = 0;  // the same, as a rank was killed while they met
+  int vain_newcomers_ = 0;  // in a row, that were started here and did not join
 
   LiveGeneration live_;
 };
@@ -347,7 +366,8 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
   const bool is_old = number() < all[kNumber];
   if (is_old) StopAttempt(RunningCommand::kShortGrace);
   if (attempt_ != nullptr) attempt_->Look();
-  const bool has_command = attempt_ != nullptr && attempt_->rank() >= 0;
+  const bool has_command =
+      attempt_ != nullptr && attempt_->rank() >= 0 && !attempt_->is_waiting();
   const bool goes_on = has_command && attempt_->can_go_on();
   const bool is_over = has_command && attempt_->is_over();
   // One that was killed is lost, as if its worker were.
@@ -376,6 +396,7 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
 absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
   ASSIGN_OR_RETURN(CommandPlace place, AgreeOnPlace(meeting));
   ++starts_;
+  vain_newcomers_ = 0;
   attempt_ = std::make_unique<CommandAttempt>(setup_, std::move(place),
                                               options_.output_file, clock_);
   return absl::OkStatus();
@@ -404,28 +425,110 @@ absl::StatusOr<std::vector<int64_t>> ExternalRunner::StatesOfAll(
 }
 
 absl::Status ExternalRunner::ChangeView(RankMeeting& meeting) {
-  std::array<int64_t, 1> number = {
+  std::array<int64_t, 2> all = {
       std::max(attempt_->view().number + 1,
-               assignment_.generation * kViewsOfGeneration)};
-  RETURN_IF_ERROR(meeting.TakeMaxima(number));
+               assignment_.generation * kViewsOfGeneration),
+      attempt_->refuses_newcomers() ? 1 : 0};
+  RETURN_IF_ERROR(meeting.TakeMaxima(all));
+  ASSIGN_OR_RETURN(std::vector<Newcomer> newcomers, AgreeOnNewcomers(meeting));
   ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
+  if (!attempt_->joining_member().empty()) vain_newcomers_ = 0;
   const View before = attempt_->view();
-  attempt_->SetView(ViewOf(states, before, number[0]));
-  NoteView(before);
+  View view = ViewOf(states, before, all[0]);
+  view.newcomers = std::move(newcomers);
+  attempt_->SetView(std::move(view));
+  NoteView(before, /*takes_newcomers=*/all[1] == 0);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Newcomer>> ExternalRunner::AgreeOnNewcomers(
+    RankMeeting& meeting) const {
+  // Who joined the generation later does not know of those before.
+  const std::vector<Newcomer>& known = attempt_->view().newcomers;
+  std::vector<int64_t> joining(static_cast<size_t>(attempt_->world_size()) + 1);
+  joining[0] = known.empty() ? 0 : known.back().number;
+  const std::string member = attempt_->joining_member();
+  if (!member.empty())
+    joining[static_cast<size_t>(attempt_->rank()) + 1] = assignment_.rank + 1;
+  RETURN_IF_ERROR(meeting.TakeMaxima(joining));
+  std::vector<Newcomer> all;
+  int64_t number = joining[0];
+  if (number > 0) {
+    const bool knows_all = !known.empty() && known.back().number == number;
+    ASSIGN_OR_RETURN(const std::optional<int> teller,
+                     meeting.LowestOf(knows_all));
+    ASSIGN_OR_RETURN(const std::string text,
+                     meeting.TextOf(teller.value_or(0), NewcomersText(known)));
+    if (!ParseNewcomers(text, all))
+      return absl::InternalError(
+          "the ranks met over newcomers that none knows");
+  }
+  for (size_t i = 1; i < joining.size(); ++i) {
+    if (joining[i] == 0) continue;
+    ASSIGN_OR_RETURN(std::string text,
+                     meeting.TextOf(static_cast<int>(joining[i]) - 1, member));
+    all.push_back({++number, static_cast<int>(i) - 1, std::move(text)});
+  }
+  return all;
+}
+
+absl::StatusOr<int> ExternalRunner::AgreeOnPlaces(RankMeeting& meeting) const {
+  const bool is_free = CanHaveNewcomer();
+  const int own = attempt_->rank();
+  // By ranks of commands, whether somebody has it; then by those of workers,
+  // whether they take any.
+  const auto size = static_cast<size_t>(attempt_->world_size());
+  std::vector<int64_t> all(size + static_cast<size_t>(assignment_.world_size));
+  if (own >= 0 && (is_free || !attempt_->command().has_ended() ||
+                   attempt_->view().Has(own))) {
+    all[static_cast<size_t>(own)] = 1;
+  }
+  if (own < 0 && is_free) all[size + static_cast<size_t>(assignment_.rank)] = 1;
+  RETURN_IF_ERROR(meeting.TakeMaxima(all));
+  if (!is_free || own >= 0) return is_free ? own : -1;
+  auto before = std::count(
+      all.begin() + static_cast<ptrdiff_t>(size),
+      all.begin() + static_cast<ptrdiff_t>(size) + assignment_.rank, 1);
+  for (size_t rank = 0; rank < size; ++rank) {
+    if (all[rank] == 0 && before-- == 0) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
+absl::Status ExternalRunner::StartNewcomers(RankMeeting& meeting) {
+  const std::string group = attempt_->group();
+  ASSIGN_OR_RETURN(const std::optional<int> teller,
+                   meeting.LowestOf(!group.empty()));
+  if (!teller.has_value()) return absl::OkStatus();
+  const CommandPlace& place_here = attempt_->place();
+  ASSIGN_OR_RETURN(
+      const std::string told,
+      meeting.TextOf(*teller,
+                     absl::StrCat(place_here.master_address, " ",
+                                  place_here.master_port, " ", group)));
+  ASSIGN_OR_RETURN(const int rank, AgreeOnPlaces(meeting));
+  if (rank < 0) return absl::OkStatus();
+  const std::vector<std::string> words = absl::StrSplit(told, ' ');
+  CommandPlace place = PlaceHere();
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &place.master_port))
+    return absl::InternalError("the ranks met over a group that none has");
+  place.rank = rank;
+  place.world_size = attempt_->world_size();
+  place.master_address = words[0];
+  place.group = words[2];
+  place.restart_count = attempt_->number();
+  ++vain_newcomers_;
+  const View view = attempt_->view();
+  attempt_.reset();
+  attempt_ = std::make_unique<CommandAttempt>(setup_, std::move(place), view,
+                                              options_.output_file, clock_);
   return absl::OkStatus();
 }
 
 absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
     RankMeeting& meeting) const {
   const bool is_first = assignment_.rank == 0;
-  CommandPlace place;
-  place.rank = assignment_.rank;
-  place.world_size = assignment_.world_size;
-  place.local_rank = assignment_.local_rank;
-  place.local_world_size = assignment_.local_world_size;
-  const Topology topology = Topology::OfHosts(assignment_.ranks_per_host);
-  place.host_index = topology.HostOf(assignment_.rank);
-  place.host_count = topology.host_count();
+  CommandPlace place = PlaceHere();
   std::array<int64_t, 1> port = {0};
   std::string address;
   if (is_first) {
@@ -435,8 +538,20 @@ absl::StatusOr<CommandPlace> ExternalRunner::AgreeOnPlace(
   }
   RETURN_IF_ERROR(meeting.TakeMaxima(port));
   place.master_port = static_cast<int>(port[0]);
-  ASSIGN_OR_RETURN(place.master_address, meeting.TextOfFirst(address));
+  ASSIGN_OR_RETURN(place.master_address, meeting.TextOf(0, address));
   place.restart_count = static_cast<int>(starts_);
+  return place;
+}
+
+CommandPlace ExternalRunner::PlaceHere() const {
+  CommandPlace place;
+  place.rank = assignment_.rank;
+  place.world_size = assignment_.world_size;
+  place.local_rank = assignment_.local_rank;
+  place.local_world_size = assignment_.local_world_size;
+  const Topology topology = Topology::OfHosts(assignment_.ranks_per_host);
+  place.host_index = topology.HostOf(assignment_.rank);
+  place.host_count = topology.host_count();
   place.max_restarts = program_.max_restarts();
   place.run_id = assignment_.job_id;
   place.threads = options_.threads;
@@ -456,13 +571,16 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     kIsEnding,
     kIsMeeting,
     kAwaitsView,
+    kJoins,
+    kIsFree,
+    kRefusesNewcomers,
     kCount
   };
-  CommandAttempt& attempt = *attempt_;
   AttemptEnd end;
   bool somebody_awaits_view = false;
   int asked = 0;  // how to go on without one that was killed, in a row
   while (true) {
+    CommandAttempt& attempt = *attempt_;
     if (asked != 1 && wish_.load() <= static_cast<int>(end.wish)) {
       const absl::Duration interval =
           end.wish == Wish::kNone && !somebody_awaits_view && asked == 0
@@ -476,11 +594,15 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     all[kWish] = wish_.load();
     all[kHasFailed] = attempt.has_failed() ? 1 : 0;
     all[kWasKilled] = attempt.was_killed() ? 1 : 0;
-    all[kLives] = attempt.lives() ? 1 : 0;
-    all[kCannotGoOn] = attempt.lives() && !attempt.can_go_on() ? 1 : 0;
+    const bool is_at_work = attempt.lives() && !attempt.is_waiting();
+    all[kLives] = is_at_work ? 1 : 0;
+    all[kCannotGoOn] = is_at_work && !attempt.can_go_on() ? 1 : 0;
     all[kIsEnding] = attempt.is_ending() ? 1 : 0;
     all[kIsMeeting] = attempt.is_meeting() ? 1 : 0;
     all[kAwaitsView] = attempt.awaits_view_since().has_value() ? 1 : 0;
+    all[kJoins] = attempt.joining_member().empty() ? 0 : 1;
+    all[kIsFree] = CanHaveNewcomer() ? 1 : 0;
+    all[kRefusesNewcomers] = attempt.refuses_newcomers() ? 1 : 0;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
     const bool was_asked = end.wish != Wish::kNone;
     const bool is_failing = all[kHasFailed] != 0 || all[kWasKilled] != 0;
@@ -528,6 +650,13 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
                    *cancel);
       return end;
     }
+    if (all[kJoins] != 0 && go_on) {
+      RETURN_IF_ERROR(ChangeView(meeting));
+    } else if (all[kIsFree] != 0 && all[kRefusesNewcomers] == 0 && go_on &&
+               attempt.has_lost_ranks()) {
+      RETURN_IF_ERROR(StartNewcomers(meeting));
+      continue;
+    }
     somebody_awaits_view = all[kAwaitsView] != 0;
     if (somebody_awaits_view) {
       ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
@@ -558,7 +687,7 @@ void ExternalRunner::NoteRestart(bool is_free) {
                              failures_, " of ", program_.max_restarts())));
 }
 
-void ExternalRunner::NoteView(const View& before) {
+void ExternalRunner::NoteView(const View& before, bool takes_newcomers) {
   const View& view = attempt_->view();
   // One of them tells.
   if (view.why.empty() || view.ranks.empty() ||
@@ -571,7 +700,11 @@ void ExternalRunner::NoteView(const View& before) {
       before.Has(0) && !view.Has(0)
           ? ", and what a script does on rank 0 alone, such as saving, is done "
             "no longer"
-          : ""));
+          : "",
+      takes_newcomers ? ""
+                      : "; no other takes a lost one's place, since the script "
+                        "does not call "
+                        "ringmaster_torch.attach (docs/pytorch.md)"));
 }
 
 void ExternalRunner::NoteFailure(const std::string& message) {
@@ -588,6 +721,7 @@ void ExternalRunner::Release() {
   attempt_.reset();
   can_go_on_ = false;
   starts_ = failures_ = early_losses_ = 0;
+  vain_newcomers_ = 0;
   setup_ = CommandSetup();  // with its secrets
 }
 

@@ -16,7 +16,8 @@
 // Commands that can go on without others (worker/views) do: when one is killed
 // by a signal, or its worker is lost, the ranks that are left agree on a view
 // without it, and their commands are told. A worker that joins then takes part
-// without a command.
+// without a command. If all that live take in newcomers, workers that have none
+// start that of a lost rank again; once it joins, the next view has it.
 #ifndef RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 #define RINGMASTER_WORKER_EXTERNAL_EXTERNAL_RUNNER_H_
 

@@ -146,7 +146,8 @@ def listen():
         count += 1
 threading.Thread(target=listen, daemon=True).start()
 open("began" + rank, "w").close()
-count = 0
+# That of a newcomer does not begin with what the one before it has done.
+count = 100 if "RINGMASTER_GROUP" in os.environ else 0
 while True:
     try:
         with open(f"do{rank}-{count}") as file:
@@ -170,6 +171,16 @@ while True:
   }
   static constexpr char kDie[] = "os.kill(os.getpid(), 9)";
   static constexpr char kEnd[] = "sys.exit(0)";
+  static constexpr char kNobodyComes[] =
+      "; no other takes a lost one's place, since the script does not call "
+      "ringmaster_torch.attach (docs/pytorch.md)";
+  static constexpr char kTake[] = "worker.send(b'takes_newcomers id;secret')";
+  // Of a newcomer in the place of `rank`.
+  void DoAsNewcomer(int rank, const std::string& python) {
+    int& done = done_[static_cast<size_t>(rank)];
+    done = std::max(done, 100);
+    Do(rank, python);
+  }
   // Returns what its worker has told the command of `rank`, the `count`-th.
   std::string AwaitPacket(int rank, int count) {
     const std::string name = absl::StrCat("view", rank, "-", count);
@@ -406,21 +417,90 @@ TEST_F(ExternalRunnerTest, CommandsThatCanGoOnDoWithoutOneThatIsKilled) {
                   Do(0, kDie);
                   const std::string packet = AwaitPacket(1, 0);
                   EXPECT_THAT(packet,
-                              MatchesRegex("view [0-9]+ 1,2 rank 0 was killed "
+                              MatchesRegex("view [0-9]+ 1,2  rank 0 was killed "
                                            "by signal 9 \\(Killed\\)"));
                   EXPECT_EQ(AwaitPacket(2, 0), packet);
                   Do(2, kDie);
-                  EXPECT_THAT(AwaitPacket(1, 1), HasSubstr(" 1 rank 2 was"));
+                  EXPECT_THAT(AwaitPacket(1, 1), HasSubstr(" 1  rank 2 was"));
                   Do(1, kEnd);
                 }),
             Kind::kFinished, 1);
   EXPECT_THAT(
       notices_,
       ElementsAre(
-          "rank 0 was killed by signal 9 (Killed); 2 of 3 ranks go on, "
-          "and what a script does on rank 0 alone, such as "
-          "saving, is done no longer",
-          "rank 2 was killed by signal 9 (Killed); 1 of 3 ranks go on"));
+          absl::StrCat("rank 0 was killed by signal 9 (Killed); 2 of 3 ranks "
+                       "go on, and what a script does on rank 0 alone, such as "
+                       "saving, is done no longer",
+                       kNobodyComes),
+          absl::StrCat("rank 2 was killed by signal 9 (Killed); 1 of 3 ranks "
+                       "go on",
+                       kNobodyComes)));
+}
+
+TEST_F(ExternalRunnerTest, ANewcomerTakesThePlaceOfOneThatIsKilled) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(0, kDie);
+                  EXPECT_THAT(AwaitPacket(1, 0), HasSubstr(" 1,2  rank 0 was"));
+                  DoAsNewcomer(0,
+                               "assert os.environ['RINGMASTER_GROUP'] == "
+                               "'id;secret'\nworker.send(b'joins here,a:1')");
+                  EXPECT_THAT(AwaitPacket(1, 1),
+                              MatchesRegex("view [0-9]+ 0,1,2 1,0,here,a:1 "));
+                  EXPECT_EQ(AwaitPacket(0, 0), AwaitPacket(1, 1));
+                  // The next one is the second.
+                  DoAsNewcomer(0, kTake);
+                  Do(1, kDie);
+                  EXPECT_THAT(AwaitPacket(2, 2),
+                              HasSubstr(" 0,2 1,0,here,a:1 rank 1 was"));
+                  DoAsNewcomer(1, "worker.send(b'joins here,a:2')");
+                  EXPECT_THAT(AwaitPacket(2, 3),
+                              HasSubstr(" 0,1,2 1,0,here,a:1;2,1,here,a:2 "));
+                  DoAsNewcomer(0, kEnd);
+                  DoAsNewcomer(1, kEnd);
+                  Do(2, kEnd);
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, ANewcomerThatHasNotJoinedEndsWithTheOthers) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(0, kDie);
+                  AwaitPacket(1, 0);
+                  DoAsNewcomer(0, "open('came', 'w').close()");
+                  while (!Has("came")) std::this_thread::yield();
+                  Do(1, kEnd);
+                  Do(2, kEnd);
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, NewcomersThatFailInVainAreGivenUp) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(0, kDie);
+                  AwaitPacket(1, 0);
+                  DoAsNewcomer(
+                      0,
+                      "names = [n for n in ('vain0', 'vain1', 'vain2', 'x') "
+                      "if not os.path.exists(n)]\n"
+                      "open(names[0], 'w').close()\nsys.exit(1)");
+                  while (!Has("vain2")) std::this_thread::yield();
+                  // It answers, so the ranks meet; nobody begins any more.
+                  Do(1, "worker.send(b'lost 2 99999999999')");
+                  AwaitPacket(1, 1);
+                  Do(1, kEnd);
+                  Do(2, kEnd);
+                }),
+            Kind::kFinished, 1);
+  EXPECT_FALSE(Has("x"));
 }
 
 TEST_F(ExternalRunnerTest, TheLastCommandToBeKilledFailsTheJob) {
@@ -496,10 +576,16 @@ TEST_F(ExternalRunnerTest, CommandsThatCanGoOnOutliveTheirGeneration) {
   AwaitAll("began");
   for (int rank = 0; rank < kRanks; ++rank) runner(rank).Abort(1, "a halt");
   EXPECT_THAT(AwaitPacket(0, 0),
-              HasSubstr(" 0,1 the worker of rank 2 is lost"));
+              HasSubstr(" 0,1  the worker of rank 2 is lost"));
   EXPECT_EQ(AwaitPacket(1, 0), AwaitPacket(0, 0));
+  // The new worker has no command, and gets that of the lost rank.
+  Do(0, kTake);
+  Do(1, kTake);
+  DoAsNewcomer(2, "worker.send(b'joins there,a:1')");
+  EXPECT_THAT(AwaitPacket(0, 1), HasSubstr(" 0,1,2 1,2,there,a:1 "));
   Do(0, kEnd);
   Do(1, kEnd);
+  DoAsNewcomer(2, kEnd);
   for (std::thread& worker : workers) worker.join();
   ExpectAll(outcomes, Kind::kFinished, 1);
 }

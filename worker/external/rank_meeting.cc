@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "common/status/status_macros.h"
 
@@ -17,21 +18,29 @@ absl::Status RankMeeting::TakeMaxima(std::span<int64_t> values) {
   return communicator_.Run(request, clock_.Now() + patience_);
 }
 
-absl::StatusOr<std::string> RankMeeting::TextOfFirst(const std::string& text) {
-  std::array<int64_t, kMaxTextBytes / sizeof(int64_t) + 1> buffer{};
-  const size_t size = std::min(text.size(), kMaxTextBytes);
-  if (communicator_.rank() == 0) {
-    buffer[0] = static_cast<int64_t>(size);
-    std::memcpy(&buffer[1], text.data(), size);
-  }
+absl::StatusOr<std::string> RankMeeting::TextOf(int rank,
+                                                const std::string& text) {
+  const bool is_own = communicator_.rank() == rank;
+  std::array<int64_t, 1> size = {is_own ? static_cast<int64_t>(text.size())
+                                        : 0};
+  RETURN_IF_ERROR(TakeMaxima(size));
+  std::vector<int64_t> buffer(static_cast<size_t>(size[0]) / sizeof(int64_t) +
+                              1);
+  if (is_own) std::memcpy(buffer.data(), text.data(), text.size());
   RETURN_IF_ERROR(communicator_.Run(
-      Broadcast(BufferView::Of(std::span<int64_t>(buffer)), /*root=*/0),
+      Broadcast(BufferView::Of(std::span<int64_t>(buffer)), rank),
       clock_.Now() + patience_));
-  const auto told = static_cast<size_t>(
-      std::clamp<int64_t>(buffer[0], 0, static_cast<int64_t>(kMaxTextBytes)));
-  std::string result(told, '\0');
-  std::memcpy(result.data(), &buffer[1], told);
+  std::string result(static_cast<size_t>(size[0]), '\0');
+  std::memcpy(result.data(), buffer.data(), result.size());
   return result;
+}
+
+absl::StatusOr<std::optional<int>> RankMeeting::LowestOf(bool is_one) {
+  std::array<int64_t, 1> highest = {is_one ? kMostRanks - communicator_.rank()
+                                           : 0};
+  RETURN_IF_ERROR(TakeMaxima(highest));
+  if (highest[0] == 0) return std::nullopt;
+  return static_cast<int>(kMostRanks - highest[0]);
 }
 
 absl::StatusOr<int> RankMeeting::FirstToFail(

@@ -27,10 +27,12 @@ class RankMeeting {
   // Puts the largest of all ranks' values in the place of each.
   [[nodiscard]] absl::Status TakeMaxima(std::span<int64_t> values);
 
-  // Returns rank 0's `text`, of at most kMaxTextBytes.
-  static constexpr size_t kMaxTextBytes = 504;
-  [[nodiscard]] absl::StatusOr<std::string> TextOfFirst(
-      const std::string& text);
+  // Returns the `text` of `rank`.
+  [[nodiscard]] absl::StatusOr<std::string> TextOf(int rank,
+                                                   const std::string& text);
+
+  // Returns the lowest rank for which `is_one` holds; nullopt: for none.
+  [[nodiscard]] absl::StatusOr<std::optional<int>> LowestOf(bool is_one);
 
   // Returns the rank whose `since`, the time since its failure, is longest; of
   // equal ones the lowest. A rank that has not failed gives none; at least one

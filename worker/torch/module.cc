@@ -19,6 +19,9 @@ using GroupClass = py::class_<ProcessGroupRingmaster, c10d::ProcessGroup,
 }  // namespace ringmaster
 
 PYBIND11_MODULE(_C, module) {
+  // They may wait for others, and what they run may take the interpreter's lock.
+  const auto unlocked =
+      ringmaster::py::call_guard<ringmaster::py::gil_scoped_release>();
   // Its base class is Python's from there.
   ringmaster::py::module_::import("torch._C._distributed_c10d");
   ringmaster::py::register_exception<ringmaster::OthersDecline>(
@@ -35,5 +38,19 @@ PYBIND11_MODULE(_C, module) {
            ringmaster::py::arg("size"), ringmaster::py::arg("timeout"),
            ringmaster::py::call_guard<ringmaster::py::gil_scoped_release>())
       .def("tell_met", &ringmaster::ProcessGroupRingmaster::TellMet)
-      .def("loss_text", &ringmaster::ProcessGroupRingmaster::LossText);
+      .def("loss_text", &ringmaster::ProcessGroupRingmaster::LossText)
+      .def_property_readonly("is_joining",
+                             &ringmaster::ProcessGroupRingmaster::is_joining)
+      .def("join", &ringmaster::ProcessGroupRingmaster::Join, unlocked)
+      .def("take_newcomers", &ringmaster::ProcessGroupRingmaster::TakeNewcomers,
+           unlocked)
+      .def("admit", &ringmaster::ProcessGroupRingmaster::Admit, unlocked)
+      .def("contributors", &ringmaster::ProcessGroupRingmaster::Contributors,
+           unlocked)
+      .def("lowest_settled", &ringmaster::ProcessGroupRingmaster::LowestSettled,
+           unlocked)
+      .def("settle", &ringmaster::ProcessGroupRingmaster::Settle, unlocked)
+      .def("broadcast_settled",
+           &ringmaster::ProcessGroupRingmaster::BroadcastSettled, unlocked)
+      .def("answer", &ringmaster::ProcessGroupRingmaster::Answer);
 }

@@ -28,6 +28,7 @@ void OperationLog::Commit() {
     is_committing_ = false;
   }
   ++commits_;
+  contributors_ = running_with_;
   std::vector<Entry> entries = std::exchange(entries_, {});
   for (const Entry& entry : entries) {
     entry.operation.finish(entry.status.ok() ? failure_ : entry.status);
@@ -35,7 +36,7 @@ void OperationLog::Commit() {
 }
 
 void OperationLog::CatchUp() {
-  if (!failure_.ok() || !group_.is_outdated()) return;
+  if (!failure_.ok() || commits_ == kNotJoined || !group_.is_outdated()) return;
   const absl::StatusOr<bool> is_committed =
       RunAgain(absl::AbortedError("a rank is lost"));
   if (!is_committed.ok()) Fail(is_committed.status());
@@ -43,6 +44,7 @@ void OperationLog::CatchUp() {
 
 absl::Status OperationLog::Agree() {
   while (true) {
+    newest_ = group_.newest();
     const absl::Status passed = group_.RunCollective(Barrier(), timeout_);
     if (passed.ok() || !group_.IsLoss(passed)) return passed;
     ASSIGN_OR_RETURN(const bool is_committed, RunAgain(passed));
@@ -50,19 +52,63 @@ absl::Status OperationLog::Agree() {
   }
 }
 
+absl::Status OperationLog::Meet(absl::Duration timeout) {
+  std::array<int64_t, 3> all = {commits_, group_.admitted(), group_.settled()};
+  CollectiveRequest request = AllReduceSum(BufferView::Of(all));
+  request.reduction = Reduction::kMax;
+  RETURN_IF_ERROR(group_.Meet(request, timeout));
+  group_.Settle(all[2]);
+  RETURN_IF_ERROR(group_.ConnectMembers(all[1]));
+  newest_commit_ = all[0];
+  return absl::OkStatus();
+}
+
+absl::Status OperationLog::Join() {
+  absl::Status failure = absl::AbortedError("it has not joined any view");
+  while (true) {
+    RETURN_IF_ERROR(group_.JoinView(failure));
+    failure = Meet(timeout_);
+    // They meet once more when they have admitted it.
+    if (failure.ok() && group_.is_waiting() && group_.LowestSettled() >= 0)
+      failure = Meet(absl::InfiniteDuration());
+    if (failure.ok()) break;
+    if (!group_.IsLoss(failure)) return failure;
+  }
+  commits_ = newest_commit_;
+  if (group_.LowestSettled() >= 0) return absl::OkStatus();
+  failure_ = absl::DataLossError("all ranks that were to take it in are lost");
+  return failure_;
+}
+
+absl::StatusOr<bool> OperationLog::Admit() {
+  RETURN_IF_ERROR(failure_);
+  if (newest_ <= group_.admitted()) return false;
+  is_committing_ = true;
+  absl::Status failure = Agree();
+  is_committing_ = false;
+  ++commits_;
+  if (failure.ok()) {
+    // Those who have heard it from others know it already.
+    if (group_.admitted() < newest_) group_.Admit();
+    failure = Meet(timeout_);
+    if (!failure.ok() && group_.IsLoss(failure))
+      failure = RunAgain(failure).status();
+  }
+  if (failure.ok()) return true;
+  Fail(failure);
+  return failure;
+}
+
 absl::StatusOr<bool> OperationLog::JoinView(absl::Status failure) {
   while (true) {
     RETURN_IF_ERROR(group_.JoinView(failure));
-    std::array<int64_t, 1> newest = {commits_};
-    CollectiveRequest request = AllReduceSum(BufferView::Of(newest));
-    request.reduction = Reduction::kMax;
-    failure = group_.RunCollective(request, timeout_);
+    failure = Meet(timeout_);
     if (!failure.ok()) {
       if (group_.IsLoss(failure)) continue;
       return failure;
     }
-    if (newest[0] == commits_) return false;
-    if (is_committing_ && newest[0] == commits_ + 1) return true;
+    if (newest_commit_ == commits_) return false;
+    if (is_committing_ && newest_commit_ == commits_ + 1) return true;
     return absl::InternalError(
         "other ranks are ahead of this one by more than they can be");
   }
@@ -91,6 +137,7 @@ absl::Status OperationLog::RunEntry(Entry& entry) {
     RETURN_IF_ERROR(entry.status);
   }
   entry.status = entry.operation.run();
+  running_with_ = group_.members();
   return absl::IsDataLoss(entry.status) ? absl::OkStatus() : entry.status;
 }
 

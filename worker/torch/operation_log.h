@@ -13,6 +13,11 @@
 // Invariant: the numbers of commits of two members differ by one at most, and
 // the member that lacks one is inside Commit.
 //
+// Newcomers are taken in by a commit of its own, Admit, which all members make at
+// one place of their program, and where the newcomer begins. Whether there are
+// any is a matter of the view in which the commit before was made, which is the
+// same for all; so it costs nothing to ask.
+//
 // Where the group follows no views, operations just run, and the first failure
 // is the group's.
 // Thread-compatible.
@@ -45,7 +50,9 @@ class OperationLog {
 
   // `timeout`: of any one wait for the others. The group outlives the log.
   OperationLog(RankGroup& group, absl::Duration timeout)
-      : group_(group), timeout_(timeout) {}
+      : group_(group),
+        timeout_(timeout),
+        commits_(group.members().empty() ? kNotJoined : 0) {}
 
   void Run(Operation operation);
   void Commit();
@@ -53,6 +60,20 @@ class OperationLog {
   // Joins a view that has come meanwhile, if there is one: the others wait for
   // that.
   void CatchUp();
+
+  // Of a newcomer, before all else: waits until the others have admitted it.
+  //   DATA_LOSS  those that have the program's state are lost
+  //   others     of RankGroup::JoinView
+  [[nodiscard]] absl::Status Join();
+  // Admits the newcomers that wait. Returns true if there were any: then the
+  // members that are settled have the program's state, and the others are to get
+  // it. All members call it at the same place. Errors are the group's.
+  [[nodiscard]] absl::StatusOr<bool> Admit();
+
+  // The members whose operations the last commit is of.
+  [[nodiscard]] const std::vector<int>& contributors() const {
+    return contributors_;
+  }
 
  private:
   struct Entry {
@@ -62,6 +83,8 @@ class OperationLog {
 
   // The barrier, in as many views as it takes.
   [[nodiscard]] absl::Status Agree();
+  // Tells all in the view how far this rank is, and hears how far they are.
+  [[nodiscard]] absl::Status Meet(absl::Duration timeout);
   // Joins the view that `failure` calls for. Returns true if others have
   // committed what is not committed here.
   [[nodiscard]] absl::StatusOr<bool> JoinView(absl::Status failure);
@@ -75,7 +98,15 @@ class OperationLog {
 
   RankGroup& group_;
   const absl::Duration timeout_;
-  int64_t commits_ = 0;
+  static constexpr int64_t kNotJoined = -1;
+
+  int64_t commits_;            // kNotJoined: of a newcomer that is not admitted
+  int64_t newest_commit_ = 0;  // of all, when they met last
+  // What RankGroup::newest was in the view in which the last commit was made, or
+  // tried.
+  int64_t newest_ = 0;
+  std::vector<int> running_with_;  // the members when entries were run
+  std::vector<int> contributors_;
   bool is_committing_ = false;
   std::vector<Entry> entries_;  // since the last commit
   absl::Status failure_;        // of the group

@@ -28,6 +28,7 @@ namespace ringmaster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -59,6 +60,26 @@ class Job {
     for (std::thread& rank : ranks) rank.join();
   }
 
+  // Has `body` run by a newcomer in the place of `rank`, once that is gone and its
+  // view is over, on this thread.
+  void RunNewcomer(int rank, const std::string& group_text, const Body& body) {
+    std::string name;
+    {
+      MutexLock lock(mutex_);
+      auto server = ViewServer::Listen(rank, size()).value();
+      name = server->name();
+      next_servers_[rank] = std::move(server);
+    }
+    auto client = ViewClient::Connect(name, kLong, Clock::Real());
+    ASSERT_TRUE(client.ok()) << client.status();
+    auto group = RankGroup::Join(group_text, OptionsOf(rank, **client));
+    ASSERT_TRUE(group.ok()) << group.status();
+    (*client)->TellJoins((*group)->MemberText());
+    RunGroup(rank, **group, body);
+    group->reset();
+    NoteGone(rank);
+  }
+
   // Ends a rank as a signal does: its connections close. Its own thread finds its
   // group failed.
   void Kill(int rank) {
@@ -82,27 +103,37 @@ class Job {
     auto client = ViewClient::Connect(
         servers_[static_cast<size_t>(rank)]->name(), kLong, Clock::Real());
     ASSERT_TRUE(client.ok()) << client.status();
+    auto group = RankGroup::Connect(store_, OptionsOf(rank, **client));
+    ASSERT_TRUE(group.ok()) << group.status();
+    ASSERT_TRUE((*group)->follows_views());
+    RunGroup(rank, **group, body);
+    group->reset();
+    NoteGone(rank);
+  }
+
+  RankGroupOptions OptionsOf(int rank, ViewClient& views) const {
     RankGroupOptions options;
     options.rank = options.job_rank = rank;
     options.world_size = size();
     options.connect_timeout = kLong;
     options.host_key = "here";
     options.clock = &Clock::Real();
-    options.views = client->get();
-    auto group = RankGroup::Connect(store_, options);
-    ASSERT_TRUE(group.ok()) << group.status();
-    ASSERT_TRUE((*group)->follows_views());
+    options.views = &views;
+    return options;
+  }
+
+  void RunGroup(int rank, RankGroup& group, const Body& body) {
     {
       MutexLock lock(mutex_);
-      groups_[static_cast<size_t>(rank)] = group->get();
+      groups_[static_cast<size_t>(rank)] = &group;
     }
-    OperationLog log(**group, kLong);
-    body(rank, **group, log);
-    {
-      MutexLock lock(mutex_);
-      groups_[static_cast<size_t>(rank)] = nullptr;
-    }
-    group->reset();
+    OperationLog log(group, kLong);
+    body(rank, group, log);
+    MutexLock lock(mutex_);
+    groups_[static_cast<size_t>(rank)] = nullptr;
+  }
+
+  void NoteGone(int rank) {
     MutexLock lock(mutex_);
     if (states_[static_cast<size_t>(rank)] == State::kKilled)
       states_[static_cast<size_t>(rank)] = State::kGone;
@@ -113,18 +144,25 @@ class Job {
     std::vector<int> members;
     for (int rank = 0; rank < size(); ++rank) members.push_back(rank);
     int64_t number = 0;
+    std::vector<Newcomer> newcomers;
     std::map<const ViewServer*, MonotonicTime> lost_since;
     while (!is_over_) {
+      TakeNewcomers(members);
       std::vector<pollfd> ready;
       for (const auto& server : servers_)
         ready.push_back({.fd = server->fd(), .events = POLLIN, .revents = 0});
       (void)::poll(ready.data(), ready.size(), 1);
       for (const auto& server : servers_) server->Look();
       std::vector<int> living;
-      for (const int rank : members) {
+      for (int rank = 0; rank < size(); ++rank) {
+        const auto& server = servers_[static_cast<size_t>(rank)];
+        const bool is_in = std::ranges::count(members, rank) > 0;
         MutexLock lock(mutex_);
-        if (states_[static_cast<size_t>(rank)] != State::kGone)
-          living.push_back(rank);
+        if (states_[static_cast<size_t>(rank)] == State::kGone) continue;
+        if (is_in || !server->member().empty()) living.push_back(rank);
+        if (is_in || server->member().empty()) continue;
+        const auto count = static_cast<int64_t>(newcomers.size());
+        newcomers.push_back({count + 1, rank, server->member()});
       }
       // A rank that lives is not lost; it takes a moment to know.
       const MonotonicTime now = Clock::Real().Now();
@@ -139,9 +177,25 @@ class Job {
       }
       if (living == members) continue;
       members = living;
-      const View view = {++number, members, "somebody was killed"};
+      const View view = {++number, members, "somebody was killed", newcomers};
       for (const int rank : members)
         servers_[static_cast<size_t>(rank)]->Send(view);
+    }
+  }
+
+  // Those whose places are free.
+  void TakeNewcomers(const std::vector<int>& members) {
+    MutexLock lock(mutex_);
+    for (auto next = next_servers_.begin(); next != next_servers_.end();) {
+      const int rank = next->first;
+      auto& state = states_[static_cast<size_t>(rank)];
+      if (state != State::kGone || std::ranges::count(members, rank) > 0) {
+        ++next;
+        continue;
+      }
+      state = State::kLives;
+      servers_[static_cast<size_t>(rank)] = std::move(next->second);
+      next = next_servers_.erase(next);
     }
   }
 
@@ -151,6 +205,7 @@ class Job {
   Mutex mutex_;
   std::vector<RankGroup*> groups_ GUARDED_BY(mutex_);
   std::vector<State> states_ GUARDED_BY(mutex_);
+  std::map<int, std::unique_ptr<ViewServer>> next_servers_ GUARDED_BY(mutex_);
   std::thread worker_;
 };
 
@@ -373,6 +428,201 @@ TEST(OperationLogTest, WhoIsLeftAgreesWhateverHappens) {
     }
     ASSERT_NE(first, nullptr);
     EXPECT_EQ(first->front(), (int64_t{1} << size) - 1) << "seed " << seed;
+  }
+}
+
+// The state of a program: how many commits it has made, and whose they were.
+struct Program {
+  static constexpr int64_t kMost = 4096;
+
+  std::array<int64_t, kMost> members{};
+  int64_t commits = 0;
+};
+
+// In the sums that the last newcomer takes part in: a few commits later all end.
+constexpr int64_t kIsLast = 1 << 20;
+
+// As a script's attach: gives those who have it not yet the state of those who do.
+// False: the group has failed.
+bool GiveState(RankGroup& group, OperationLog& log, Program& program) {
+  std::array<int64_t, Program::kMost + 1> state{};
+  absl::Status end;
+  const auto fill = [&] {
+    std::copy(program.members.begin(), program.members.end(), state.begin());
+    state.back() = program.commits;
+    return absl::OkStatus();
+  };
+  log.Run({.run = [&]() -> absl::Status {
+             const int root = group.LowestSettled();
+             if (root < 0) return absl::DataLossError("nobody has it");
+             return group.RunCollective(
+                 Broadcast(BufferView::Of(std::span<int64_t>(state)),
+                           group.MemberIndex(root)),
+                 kLong);
+           },
+           .keep = fill,
+           .restore = fill,
+           .finish = [&](const absl::Status& status) { end = status; }});
+  log.Commit();
+  if (!end.ok()) return false;
+  std::copy(state.begin(), state.end() - 1, program.members.begin());
+  program.commits = state.back();
+  group.Settle(group.admitted());
+  return true;
+}
+
+// Commits up to `most`, and newcomers between them. False: a failure.
+bool RunProgram(RankGroup& group, OperationLog& log, Program& program,
+                int64_t most, bool is_last = false) {
+  for (bool is_ending = false; program.commits < most;) {
+    while (true) {
+      const absl::StatusOr<bool> admitted = log.Admit();
+      if (!admitted.ok()) return false;
+      if (!*admitted) break;
+      if (!GiveState(group, log, program)) return false;
+    }
+    if (program.commits >= 5) absl::SleepFor(absl::Milliseconds(1));
+    Sum sum;
+    absl::Status end;
+    OperationLog::Operation operation = sum.Of(group, end);
+    if (is_last) {
+      for (int64_t& value : sum.buffer) value += kIsLast;
+    }
+    log.Run(std::move(operation));
+    log.Commit();
+    if (!end.ok()) return false;
+    const int64_t members = sum.members();
+    program.members[static_cast<size_t>(program.commits++)] = members;
+    if (!is_ending && members >= kIsLast) {
+      is_ending = true;
+      most = std::min(most, program.commits + 10);
+    }
+  }
+  return true;
+}
+
+bool JoinProgram(RankGroup& group, OperationLog& log, Program& program) {
+  return log.Join().ok() && GiveState(group, log, program);
+}
+
+// Kills a rank after its first commits, and has newcomers take its place, each of
+// which but the last is killed, too, `after` it has begun to join. Returns what
+// those that lived to the end have, by rank.
+std::map<int, Program> RunWithNewcomers(int size, int lost, int newcomers,
+                                        absl::Duration after) {
+  Job job(size);
+  Mutex mutex;
+  std::map<int, Program> ends;
+  std::string text;
+  std::atomic<bool> is_lost = false;
+  const auto end = [&](int rank, RankGroup& group, const Program& program) {
+    EXPECT_EQ(group.MonitoredBarrier(kLong, /*names_all=*/false).code(),
+              absl::StatusCode::kDataLoss);
+    MutexLock lock(mutex);
+    ends[rank] = program;
+  };
+  std::thread newcomer([&] {
+    while (!is_lost) absl::SleepFor(absl::Milliseconds(1));
+    for (int number = 1; number <= newcomers; ++number) {
+      const bool is_last = number == newcomers;
+      job.RunNewcomer(
+          lost, text, [&](int rank, RankGroup& group, OperationLog& log) {
+            std::thread killer([&] {
+              if (is_last) return;
+              absl::SleepFor(number * after);
+              job.Kill(rank);
+            });
+            Program program;
+            const bool has_joined = JoinProgram(group, log, program);
+            if (is_last) {
+              EXPECT_TRUE(has_joined);
+            }
+            if (has_joined &&
+                RunProgram(group, log, program, Program::kMost, is_last))
+              end(rank, group, program);
+            killer.join();
+          });
+    }
+  });
+  job.Run([&](int rank, RankGroup& group, OperationLog& log) {
+    Program program;
+    if (rank == lost) {
+      EXPECT_TRUE(RunProgram(group, log, program, 5));
+      text = group.GroupText();
+      job.Kill(rank);
+      is_lost = true;
+      return;
+    }
+    if (RunProgram(group, log, program, Program::kMost))
+      end(rank, group, program);
+  });
+  newcomer.join();
+  return ends;
+}
+
+void ExpectSameMembers(const std::map<int, Program>& ends, int size) {
+  ASSERT_EQ(ends.size(), static_cast<size_t>(size));
+  for (const auto& [rank, program] : ends) {
+    EXPECT_EQ(program.members, ends.begin()->second.members) << rank;
+    EXPECT_EQ(program.commits, ends.begin()->second.commits) << rank;
+    ASSERT_GT(program.commits, 0);
+    EXPECT_EQ(program.members[static_cast<size_t>(program.commits - 1)],
+              (int64_t{1} << size) - 1 + kIsLast);
+  }
+}
+
+TEST(OperationLogTest, ANewcomerTakesPartFromOnePlaceOn) {
+  for (int lost = 0; lost < 3; ++lost) {
+    const auto ends = RunWithNewcomers(3, lost, 1, absl::ZeroDuration());
+    ExpectSameMembers(ends, 3);
+    EXPECT_THAT(ends.begin()->second.members,
+                AllOf(Contains(7 - (1 << lost)), Contains(7 + kIsLast)));
+  }
+}
+
+TEST(OperationLogTest, ANewcomerIsNothingWithoutThoseThatHaveTheState) {
+  for (const bool is_admitted : {false, true}) {
+    Job job(2);
+    std::string text;
+    std::atomic<bool> is_lost = false;
+    std::thread newcomer([&] {
+      while (!is_lost) absl::SleepFor(absl::Milliseconds(1));
+      job.RunNewcomer(
+          1, text, [&](int /*rank*/, RankGroup& group, OperationLog& log) {
+            Program program;
+            const absl::Status joined = log.Join();
+            EXPECT_EQ(joined.code(), is_admitted ? absl::StatusCode::kOk
+                                                 : absl::StatusCode::kDataLoss);
+            EXPECT_FALSE(GiveState(group, log, program));
+          });
+    });
+    job.Run([&](int rank, RankGroup& group, OperationLog& log) {
+      Program program;
+      EXPECT_TRUE(RunProgram(group, log, program, 5));
+      if (rank == 1) {
+        text = group.GroupText();
+        job.Kill(rank);
+        is_lost = true;
+        return;
+      }
+      while (group.newest() == 0) {
+        absl::SleepFor(absl::Milliseconds(1));
+        log.CatchUp();
+      }
+      log.Commit();
+      if (is_admitted) {
+        EXPECT_TRUE(log.Admit().value());
+      }
+      job.Kill(rank);
+    });
+    newcomer.join();
+  }
+}
+
+TEST(OperationLogTest, NewcomersThatAreKilledAtAnyMomentAreNotMissed) {
+  for (int microseconds = 50; microseconds < 4000; microseconds += 1300) {
+    ExpectSameMembers(
+        RunWithNewcomers(3, 1, 3, absl::Microseconds(microseconds)), 3);
   }
 }
 

@@ -172,7 +172,7 @@ RankGroupOptions OptionsOf(int rank, int size,
   options.clock = &Clock::Real();
   options.views = ViewsOfThisProcess();
   options.job_rank = JobRank();
-  if (IsOfWholeJob(rank, size)) options.on_loss = Tell;
+  if (IsOfWholeJob(rank, size)) options.on_change = Tell;
   if (const std::string ports = Variable("RINGMASTER_DATA_PORTS");
       !ports.empty()) {
     const absl::StatusOr<PortRange> range = ParsePortRange(ports);
@@ -692,8 +692,14 @@ ProcessGroupRingmaster::ProcessGroupRingmaster(
   TORCH_CHECK(size >= 1 && rank >= 0 && rank < size, "rank ", rank,
               " in a process group of ", size);
   TorchStore group_store(*store);
-  absl::StatusOr<std::unique_ptr<RankGroup>> group = RankGroup::Connect(
-      group_store, OptionsOf(rank, size, timeout, PatienceFromEnvironment()));
+  const RankGroupOptions options =
+      OptionsOf(rank, size, timeout, PatienceFromEnvironment());
+  // A later group of this process fails in the store, as those of others do.
+  static std::atomic<bool> has_group{false};
+  is_joining_ = !Variable(kGroupVariable).empty() && !has_group.exchange(true);
+  absl::StatusOr<std::unique_ptr<RankGroup>> group =
+      is_joining_ ? RankGroup::Join(Variable(kGroupVariable), options)
+                  : RankGroup::Connect(group_store, options);
   if (absl::IsUnimplemented(group.status()))
     throw OthersDecline(std::string(group.status().message()));
   if (!group.ok()) throw ErrorOf(group.status());
@@ -752,6 +758,94 @@ void ProcessGroupRingmaster::TellMet() {
   }
 }
 
+void ProcessGroupRingmaster::RunInOrder(
+    const std::function<absl::Status()>& body) {
+  absl::Status end;
+  backward_->Commit();
+  const OperationQueue::Ticket ticket =
+      queue_->Add([&] { end = body(); }, [] {}, /*is_small=*/true);
+  (void)queue_->Wait(ticket, MonotonicTime::InfiniteFuture());
+  if (!end.ok()) throw ErrorOf(end);
+}
+
+void ProcessGroupRingmaster::Join() {
+  TORCH_CHECK(is_joining_, "it has joined");
+  TellMet();
+  RunInOrder([this] {
+    running_ = "attach";
+    ViewsOfThisProcess()->TellJoins(group_->MemberText());
+    return log_->Join();
+  });
+  is_joining_ = false;
+}
+
+bool ProcessGroupRingmaster::TakeNewcomers() {
+  // Where there are no messages, the text would be too long for a packet, too.
+  if (!group_->follows_views() || !IsOfWholeJob(rank_, size_) ||
+      size_ > RankGroup::kMaxRanksWithMessages) {
+    return false;
+  }
+  RunInOrder([this] {
+    ViewsOfThisProcess()->TellTakesNewcomers(group_->GroupText());
+    return absl::OkStatus();
+  });
+  return true;
+}
+
+bool ProcessGroupRingmaster::Admit() {
+  bool are_admitted = false;
+  RunInOrder([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(are_admitted, log_->Admit());
+    return absl::OkStatus();
+  });
+  return are_admitted;
+}
+
+std::vector<int> ProcessGroupRingmaster::Contributors() {
+  std::vector<int> ranks;
+  RunInOrder([&] {
+    ranks = log_->contributors();
+    return absl::OkStatus();
+  });
+  return ranks;
+}
+
+int ProcessGroupRingmaster::LowestSettled() {
+  int rank = -1;
+  RunInOrder([&] {
+    rank = group_->LowestSettled();
+    return absl::OkStatus();
+  });
+  return rank;
+}
+
+void ProcessGroupRingmaster::Settle() {
+  RunInOrder([this] {
+    group_->Settle(group_->admitted());
+    return absl::OkStatus();
+  });
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::BroadcastSettled(
+    at::Tensor tensor) {
+  CheckTensor(tensor);
+  return Start(c10d::OpType::BROADCAST, "broadcast",
+               {.results = {tensor}, .overwritten = {tensor}},
+               std::chrono::milliseconds::zero(),
+               [this, tensor](const Call& call) mutable -> absl::Status {
+                 const int root = group_->LowestSettled();
+                 if (root < 0) {
+                   return absl::DataLossError(
+                       "all ranks that have the program's state are lost");
+                 }
+                 return BroadcastFrom(root, tensor, call);
+               });
+}
+
+void ProcessGroupRingmaster::Answer(const Tensors& answers) {
+  answers_.assign(answers.begin(), answers.end());
+}
+
 std::shared_ptr<PointToPoint> ProcessGroupRingmaster::Messages() const {
   absl::StatusOr<std::shared_ptr<PointToPoint>> messages = group_->Messages();
   if (!messages.ok()) throw ErrorOf(messages.status());
@@ -763,6 +857,12 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
     std::chrono::milliseconds timeout, Body body) {
   const uint64_t number = ++started_;
   TellMet();
+  const bool is_alone = is_joining_ || (effect.alone && !answers_.empty() &&
+                                        roots_have_stand_ins);
+  TORCH_CHECK(
+      !is_alone || effect.alone, name,
+      " of a process that takes the place of a lost rank, before it has "
+      "called ringmaster_torch.attach: nobody else takes part");
   const bool is_small = BytesOfAll(effect.results) <= kMaxSmallBytes;
   const Call call = {
       .timeout = FromChrono(
@@ -770,6 +870,17 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
       .is_of_gradients = group_->follows_views() && IsInBackward()};
   auto work = c10::make_intrusive<QueuedWork>(
       rank_, op, name, std::move(effect.results), queue_);
+  if (is_alone) {
+    work->SetTicket(queue_->Add(
+        [work, alone = std::move(effect.alone)] {
+          work->Finish(Guarded([&] {
+            alone();
+            return absl::OkStatus();
+          }));
+        },
+        [work] { work->CompleteFuture(); }, is_small));
+    return work;
+  }
   KeptTensors* const kept = kept_.get();
   const auto copies = std::make_shared<Tensors>();
   const auto overwritten =
@@ -971,7 +1082,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::broadcast(
   return Start(c10d::OpType::BROADCAST, "broadcast",
                {.results = {tensor},
                 .overwritten = {tensor},
-                .needs_rank = has_stand_in ? -1 : root},
+                .needs_rank = has_stand_in ? -1 : root,
+                .alone =
+                    [this, tensor] {
+                      if (answers_.empty()) return;
+                      tensor.copy_(answers_.front());
+                      answers_.pop_front();
+                    }},
                options.timeout, [this, tensor, root](const Call& call) mutable {
                  return BroadcastFrom(root, tensor, call);
                });
@@ -993,7 +1110,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allreduce(
   at::Tensor tensor = Single(tensors);
   CheckReduction(options.reduceOp, tensor);
   return Start(c10d::OpType::ALLREDUCE, "all_reduce",
-               {.results = {tensor}, .overwritten = {tensor}}, options.timeout,
+               {.results = {tensor}, .overwritten = {tensor}, .alone = [] {}},
+               options.timeout,
                [this, tensor, op = options.reduceOp](const Call& call) mutable {
                  return AllReduce(tensor, op, call);
                });
@@ -1050,7 +1168,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::allgather(
               outputs.size());
   CheckLike(outputs[0], input, size_);
   return Start(c10d::OpType::ALLGATHER, "all_gather",
-               {.results = outputs[0], .needs_all = true}, options.timeout,
+               {.results = outputs[0],
+                .needs_all = true,
+                .alone =
+                    [tensors = outputs[0], input] {
+                      for (const at::Tensor& tensor : tensors)
+                        tensor.copy_(input);
+                    }},
+               options.timeout,
                [this, tensors = outputs[0], input](const Call& call) mutable {
                  return AllGatherInto(tensors, input, call);
                });
@@ -1267,8 +1392,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::alltoall(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::barrier(
     const c10d::BarrierOptions& options) {
-  return Start(c10d::OpType::BARRIER, "barrier", {.results = {}},
-               options.timeout, [this](const Call& call) {
+  return Start(c10d::OpType::BARRIER, "barrier",
+               {.results = {}, .alone = [] {}}, options.timeout,
+               [this](const Call& call) {
                  return group_->RunCollective(Barrier(), call.timeout);
                });
 }

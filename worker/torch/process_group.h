@@ -16,6 +16,8 @@
 // needs their part fails and names them. Sums that are started in a backward pass
 // are those of gradients, which DistributedDataParallel has divided by the number
 // of ranks at the start: they are brought to the mean of those that are left.
+// A process that takes the place of a lost rank has no peers before they admit it,
+// and then their state (attach.py).
 // Any other failure or timeout of a collective fails all later operations of the
 // group, and its message names the rank that was waited for.
 // The end of a group waits for what is under way, for up to ten seconds.
@@ -27,6 +29,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -74,6 +77,27 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   void TellMet();
   // RankGroup::LossText.
   std::string LossText() const { return group_->LossText(); }
+
+  // This process takes the place of a rank that was lost. Until Join has returned,
+  // it has no peers: it answers itself the collectives that
+  // DistributedDataParallel makes at its start, as a group of one does.
+  bool is_joining() const { return is_joining_; }
+  // Waits until the others have admitted it (OperationLog::Join).
+  void Join();
+  // Tells the worker that this rank takes in newcomers: it calls Admit from now
+  // on. Returns false if there can be none.
+  bool TakeNewcomers();
+  // OperationLog::Admit and contributors, RankGroup::LowestSettled and Settle, in
+  // the order of operations.
+  bool Admit();
+  std::vector<int> Contributors();
+  int LowestSettled();
+  void Settle();
+  // Broadcasts the tensor of the lowest rank that is settled.
+  WorkPtr BroadcastSettled(at::Tensor tensor);
+  // The next broadcasts that have stand-ins get these in the place of what others
+  // would send, each one.
+  void Answer(const Tensors& answers);
 
   // Broadcasts that this thread starts have the lowest rank that is left in the
   // place of a root that is lost: all ranks have the same to give.
@@ -134,10 +158,15 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
     Tensors overwritten = {};  // that hold its input, or may
     bool needs_all = false;    // it has no result without a rank's part
     int needs_rank = -1;       // or without this one's
+    // Does it in a group of this rank alone; null: it needs others.
+    std::function<void()> alone = nullptr;
   };
   class KeptTensors;
   class Backward;
 
+  // Has `body` run after all that was started, and waits for its end. Throws its
+  // error.
+  void RunInOrder(const std::function<absl::Status()>& body);
   // Starts a collective; `name` is a literal.
   WorkPtr Start(c10d::OpType op, const char* name, Effect effect,
                 std::chrono::milliseconds timeout, Body body);
@@ -177,6 +206,8 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   const std::optional<DType> wire_;  // of large float sums
   uint64_t started_ = 0;
   std::atomic<bool> has_told_{false};
+  std::atomic<bool> is_joining_{false};
+  std::deque<at::Tensor> answers_;
   std::unique_ptr<RankGroup> group_;
   std::atomic<const char*> running_{""};  // the operation's name, a literal
   std::atomic<uint64_t> running_number_{0};

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/plan/topology.h"
@@ -46,6 +47,51 @@ Topology TopologyOf(const GroupMembers& members,
     if (host == hosts.end()) hosts.push_back(member.host_key);
   }
   return Topology(std::move(host_of_rank));
+}
+
+int64_t NewestOf(const View& view) {
+  return view.newcomers.empty() ? 0 : view.newcomers.back().number;
+}
+
+// "HOST_KEY,ADDRESS".
+std::string TextOfMember(const std::string& host_key,
+                         const std::string& address) {
+  return absl::StrCat(host_key, ",", address);
+}
+
+bool PutTextOfMember(const std::string& text, GroupMember& member) {
+  const size_t comma = text.rfind(',');
+  if (comma == std::string::npos || comma + 1 == text.size()) return false;
+  member.host_key = text.substr(0, comma);
+  member.address = text.substr(comma + 1);
+  return true;
+}
+
+// "ID;SECRET;MEMBER;...", by rank.
+std::string TextOfGroup(const GroupMembers& group) {
+  std::string text = absl::StrCat(group.id, ";", group.secret);
+  for (const GroupMember& member : group.members) {
+    absl::StrAppend(&text, ";", TextOfMember(member.host_key, member.address));
+  }
+  return text;
+}
+
+// Of a whole job: a member's rank is the job's.
+absl::StatusOr<GroupMembers> GroupOfText(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ';');
+  GroupMembers group;
+  for (size_t i = 2; i < parts.size(); ++i) {
+    GroupMember member;
+    member.job_rank = static_cast<int>(i) - 2;
+    if (!PutTextOfMember(parts[i], member)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kGroupVariable, " lists no members"));
+    }
+    group.members.push_back(std::move(member));
+  }
+  group.id = parts[0];
+  group.secret = parts.size() > 1 ? parts[1] : "";
+  return group;
 }
 
 absl::StatusOr<Listener> ListenFor(const RankGroupOptions& options) {
@@ -175,7 +221,8 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
   auto group = std::unique_ptr<RankGroup>(
       new RankGroup(options, std::move(members), std::move(listener)));
   ASSIGN_OR_RETURN(std::shared_ptr<Communicator> communicator,
-                   group->ConnectMembers(/*cancel=*/nullptr));
+                   group->ConnectRanks(group->members_, group->all_.id,
+                                       /*cancel=*/nullptr));
   if (options.world_size <= kMaxRanksWithMessages) {
     ASSIGN_OR_RETURN(group->messages_,
                      ConnectMessages(message_listener, group->all_,
@@ -191,6 +238,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
   {
     MutexLock lock(group->mutex_);
     group->communicator_ = std::move(communicator);
+    group->meeting_ = group->communicator_;
   }
   if (group->follows_views_) {
     group->subscription_ =
@@ -199,6 +247,33 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Connect(
     group->OnView();
   }
   return group;
+}
+
+absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Join(
+    std::string_view group, const RankGroupOptions& options) {
+  ASSIGN_OR_RETURN(GroupMembers members,
+                   GroupOfText({group.data(), group.size()}));
+  if (members.members.size() != static_cast<size_t>(options.world_size)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kGroupVariable, " is of ", members.members.size(),
+                     " ranks, not ", options.world_size));
+  }
+  RETURN_IF_ERROR(CheckAddress(options, members));
+  if (options.views == nullptr)
+    return absl::FailedPreconditionError("its worker tells of no views");
+  ASSIGN_OR_RETURN(Listener listener, ListenFor(options));
+  auto joins = std::unique_ptr<RankGroup>(
+      new RankGroup(options, std::move(members), std::move(listener)));
+  joins->members_.clear();
+  joins->in_view_.clear();
+  joins->newcomers_.clear();
+  {
+    MutexLock lock(joins->mutex_);
+    joins->joined_ranks_.clear();
+  }
+  joins->subscription_ =
+      options.views->Subscribe([raw = joins.get()] { raw->OnView(); });
+  return joins;
 }
 
 RankGroup::RankGroup(const RankGroupOptions& options, GroupMembers members,
@@ -211,7 +286,8 @@ RankGroup::RankGroup(const RankGroupOptions& options, GroupMembers members,
   MutexLock lock(mutex_);
   for (int rank = 0; rank < options_.world_size; ++rank)
     members_.push_back(rank);
-  joined_members_ = members_;
+  in_view_ = joined_ranks_ = joined_members_ = members_;
+  newcomers_.resize(in_view_.size());
 }
 
 RankGroup::~RankGroup() {
@@ -222,30 +298,27 @@ RankGroup::~RankGroup() {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::ConnectMembers(
+absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::ConnectRanks(
+    const std::vector<int>& ranks, const std::string& job,
     const CancelToken* cancel) const {
   MeshConfig mesh;
-  mesh.job_id = all_.id;
-  // Members only get fewer: the same number of them are the same ones.
-  mesh.generation =
-      kFirstGeneration + world_size() - static_cast<int>(members_.size());
-  mesh.rank = MemberIndex(options_.rank);
-  mesh.topology = TopologyOf(all_, members_);
-  for (size_t index = 0; index < members_.size(); ++index) {
+  mesh.job_id = job;
+  // Between two newcomers a view's ranks only get fewer: the same number of them
+  // are the same ones.
+  mesh.generation = kFirstGeneration + newest_ * (world_size() + 1) +
+                    world_size() - static_cast<int>(in_view_.size());
+  mesh.topology = TopologyOf(all_, ranks);
+  for (size_t index = 0; index < ranks.size(); ++index) {
+    if (ranks[index] == rank()) mesh.rank = static_cast<int>(index);
     mesh.peers.push_back(
         {static_cast<int>(index),
-         all_.members[static_cast<size_t>(members_[index])].address});
+         all_.members[static_cast<size_t>(ranks[index])].address});
   }
   mesh.secret = all_.secret;
   mesh.deadline =
       clock_.Now() + std::min(options_.connect_timeout, kConnectTime);
   mesh.clock = options_.clock;
   return ConnectMesh(listener_, mesh, cancel);
-}
-
-std::shared_ptr<Communicator> RankGroup::communicator() const {
-  MutexLock lock(mutex_);
-  return communicator_;
 }
 
 int RankGroup::MemberIndex(int rank) const {
@@ -256,10 +329,6 @@ int RankGroup::MemberIndex(int rank) const {
 
 int RankGroup::JobRankOf(int rank) const {
   return rank < 0 ? -1 : all_.members[static_cast<size_t>(rank)].job_rank;
-}
-
-int RankGroup::JobRankOfMember(int index) const {
-  return index < 0 ? -1 : JobRankOf(members_[static_cast<size_t>(index)]);
 }
 
 std::string RankGroup::LossText() const {
@@ -286,9 +355,45 @@ absl::Status RankGroup::CheckNobodyLost(std::string_view operation) const {
       " (", lost_text_, ")"));
 }
 
+std::string RankGroup::GroupText() const { return TextOfGroup(all_); }
+
+std::string RankGroup::MemberText() const {
+  return TextOfMember(options_.host_key, listener_.address().ToString());
+}
+
+absl::Status RankGroup::CheckNobodyIsNew(std::string_view operation) const {
+  if (admitted_ == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(absl::string_view(operation.data(), operation.size()),
+                   " needs connections for messages, which a rank that has "
+                   "come in the place "
+                   "of one that was lost does not have"));
+}
+
 absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
                                       absl::Duration timeout) {
-  const std::shared_ptr<Communicator> mesh = communicator();
+  std::shared_ptr<Communicator> mesh;
+  {
+    MutexLock lock(mutex_);
+    mesh = communicator_;
+  }
+  return RunOn(mesh, members_, request, timeout);
+}
+
+absl::Status RankGroup::Meet(const CollectiveRequest& request,
+                             absl::Duration timeout) {
+  std::shared_ptr<Communicator> mesh;
+  {
+    MutexLock lock(mutex_);
+    mesh = meeting_;
+  }
+  return RunOn(mesh, in_view_, request, timeout);
+}
+
+absl::Status RankGroup::RunOn(const std::shared_ptr<Communicator>& mesh,
+                              const std::vector<int>& ranks,
+                              const CollectiveRequest& request,
+                              absl::Duration timeout) {
   const absl::Status status = mesh->Run(request, clock_.Now() + timeout);
   if (status.ok()) return status;
   {
@@ -296,7 +401,9 @@ absl::Status RankGroup::RunCollective(const CollectiveRequest& request,
     is_mesh_current_ = false;
   }
   if (!absl::IsUnavailable(status)) return status;
-  return WithBlamedPeer(status, JobRankOfMember(mesh->progress().blamed_rank));
+  const int blamed = mesh->progress().blamed_rank;
+  return WithBlamedPeer(
+      status, blamed < 0 ? -1 : JobRankOf(ranks[static_cast<size_t>(blamed)]));
 }
 
 bool RankGroup::IsLoss(const absl::Status& failure) const {
@@ -309,11 +416,22 @@ bool RankGroup::IsLoss(const absl::Status& failure) const {
   return absl::IsUnavailable(failure) && BlamedPeer(failure) >= 0;
 }
 
-bool RankGroup::IsOutdatedLocked() const {
-  for (const View& view : options_.views->Since(joined_view_)) {
-    for (const int rank : joined_members_) {
-      if (!view.Has(JobRankOf(rank))) return true;
+bool RankGroup::HasSameRanks(const View& view,
+                             const std::vector<int>& ranks) const {
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (view.Has(JobRankOf(rank)) !=
+        std::binary_search(ranks.begin(), ranks.end(), rank)) {
+      return false;
     }
+  }
+  return true;
+}
+
+bool RankGroup::IsOutdatedLocked() const {
+  // Also if another one has the ranks of this: one of them is a newcomer.
+  for (const View& view : options_.views->Since(joined_view_)) {
+    if (NewestOf(view) != joined_newest_ || !HasSameRanks(view, joined_ranks_))
+      return true;
   }
   return false;
 }
@@ -338,7 +456,9 @@ void RankGroup::OnView() {
     MutexLock lock(mutex_);
     if (!IsOutdatedLocked()) return;
     if (connecting_ != nullptr) connecting_->Cancel("there is a newer view");
-    communicator_->Abort("a rank is lost");
+    for (const auto& mesh : {communicator_, meeting_}) {
+      if (mesh != nullptr) mesh->Abort("there is another view");
+    }
     // What travels there needs all ranks, so nothing does any more.
     if (parts_ != nullptr) parts_->Abort("a rank is lost");
     on_outdated = on_outdated_;
@@ -347,17 +467,36 @@ void RankGroup::OnView() {
 }
 
 bool RankGroup::TakeNextView() {
+  const int64_t newest_before = newest_;
+  const std::vector<int> before = in_view_;
+  bool has_changed = false;
   for (const View& view : options_.views->Since(last_view_)) {
     last_view_ = view.number;
-    const size_t before = members_.size();
-    std::erase_if(members_,
-                  [&](int rank) { return !view.Has(JobRankOf(rank)); });
-    if (members_.size() == before) continue;
-    for (std::string* text : {&lost_text_, &untold_loss_})
-      absl::StrAppend(text, text->empty() ? "" : ", ", view.why);
-    return true;
+    if (std::erase_if(members_, [&](int rank) {
+          return !view.Has(JobRankOf(rank));
+        }) > 0) {
+      for (std::string* text : {&lost_text_, &untold_loss_})
+        absl::StrAppend(text, text->empty() ? "" : ", ", view.why);
+    }
+    has_changed = has_changed || NewestOf(view) != newest_before ||
+                  !HasSameRanks(view, before);
+    in_view_.clear();
+    newest_ = NewestOf(view);
+    for (int rank = 0; rank < world_size(); ++rank) {
+      if (view.Has(JobRankOf(rank))) in_view_.push_back(rank);
+    }
+    newcomers_.clear();
+    for (const int rank : in_view_)
+      newcomers_.push_back(view.NewcomerOf(JobRankOf(rank)));
+    for (const Newcomer& newcomer : view.newcomers) {
+      for (GroupMember& member : all_.members) {
+        if (member.job_rank == newcomer.rank)
+          (void)PutTextOfMember(newcomer.member, member);
+      }
+    }
   }
-  return false;
+  // A newcomer waits for the first that has it.
+  return has_changed && (!members_.empty() || IsInView());
 }
 
 absl::Status RankGroup::WaitForNextView(int lost_job_rank) {
@@ -384,53 +523,124 @@ absl::Status RankGroup::WaitForNextView(int lost_job_rank) {
 
 void RankGroup::TellLoss() {
   const std::string text = std::exchange(untold_loss_, "");
-  if (text.empty() || options_.on_loss == nullptr || members_.front() != rank())
+  if (text.empty() || options_.on_change == nullptr ||
+      members_.front() != rank())
     return;
-  options_.on_loss(absl::StrCat(text, "; ", members_.size(), " of ",
-                                world_size(), " ranks go on"));
+  options_.on_change(absl::StrCat(text, "; ", members_.size(), " of ",
+                                  world_size(), " ranks go on"));
+}
+
+bool RankGroup::IsInView() const {
+  return std::binary_search(in_view_.begin(), in_view_.end(), rank());
 }
 
 absl::Status RankGroup::JoinView(absl::Status failure) {
-  RETURN_IF_ERROR(ConnectInNextView(std::move(failure)));
-  TellLoss();
-  return absl::OkStatus();
-}
-
-absl::Status RankGroup::ConnectInNextView(absl::Status failure) {
   while (true) {
     if (!WaitForNextView(BlamedPeer(failure)).ok()) return failure;
-    if (MemberIndex(options_.rank) < 0) {
+    if (!IsInView()) {
       return absl::AbortedError(
           absl::StrCat("the others go on without this rank: ", lost_text_));
     }
-    const auto cancel = std::make_shared<CancelToken>();
     {
       MutexLock lock(mutex_);
       joined_view_ = last_view_;
-      joined_members_ = members_;
+      joined_ranks_ = in_view_;
+      joined_newest_ = newest_;
       is_mesh_current_ = false;
-      connecting_ = cancel;
-      if (is_aborted_) return absl::AbortedError("the process group is gone");
-      if (IsOutdatedLocked()) continue;
     }
-    absl::StatusOr<std::shared_ptr<Communicator>> connected =
-        ConnectMembers(cancel.get());
-    MutexLock lock(mutex_);
-    connecting_ = nullptr;
-    if (is_aborted_) return absl::AbortedError("the process group is gone");
-    if (!connected.ok()) {
-      failure = WithBlamedPeer(connected.status(),
-                               JobRankOfMember(BlamedPeer(connected.status())));
-      if (IsOutdatedLocked() || BlamedPeer(failure) >= 0) continue;
-      return failure;
+    std::shared_ptr<Communicator> mesh;
+    failure = ConnectInView(in_view_, all_.id, mesh);
+    if (failure.ok()) {
+      MutexLock lock(mutex_);
+      meeting_.swap(mesh);
+      return absl::OkStatus();
     }
-    // The old one is left in `connected`, whose end, which waits for a thread,
-    // comes after that of the lock.
-    communicator_.swap(*connected);
-    is_mesh_current_ = true;
-    if (IsOutdatedLocked()) continue;
-    return absl::OkStatus();
+    if (!IsLoss(failure)) return failure;
   }
+}
+
+absl::Status RankGroup::ConnectInView(const std::vector<int>& ranks,
+                                      const std::string& job,
+                                      std::shared_ptr<Communicator>& mesh) {
+  const auto cancel = std::make_shared<CancelToken>();
+  {
+    MutexLock lock(mutex_);
+    connecting_ = cancel;
+    if (is_aborted_) return absl::AbortedError("the process group is gone");
+    if (IsOutdatedLocked()) return absl::AbortedError("there is another view");
+  }
+  absl::StatusOr<std::shared_ptr<Communicator>> connected =
+      ConnectRanks(ranks, job, cancel.get());
+  MutexLock lock(mutex_);
+  connecting_ = nullptr;
+  if (is_aborted_) return absl::AbortedError("the process group is gone");
+  if (!connected.ok()) {
+    const int blamed = BlamedPeer(connected.status());
+    if (blamed < 0) return connected.status();
+    // Whatever is wrong with it, another view may be without it.
+    return WithBlamedPeer(absl::UnavailableError(connected.status().message()),
+                          JobRankOf(ranks[static_cast<size_t>(blamed)]));
+  }
+  if (IsOutdatedLocked()) return absl::AbortedError("there is another view");
+  mesh = *std::move(connected);
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::ConnectMembers(int64_t admitted) {
+  admitted_ = std::max(admitted_, admitted);
+  members_.clear();
+  for (size_t i = 0; i < in_view_.size(); ++i) {
+    if (newcomers_[i] <= admitted_) members_.push_back(in_view_[i]);
+  }
+  std::shared_ptr<Communicator> mesh;
+  {
+    MutexLock lock(mutex_);
+    mesh = meeting_;
+  }
+  if (members_.size() < in_view_.size() && !is_waiting()) {
+    RETURN_IF_ERROR(
+        ConnectInView(members_, absl::StrCat(all_.id, "/members"), mesh));
+  }
+  {
+    MutexLock lock(mutex_);
+    communicator_.swap(mesh);  // whose end waits for a thread
+    joined_members_ = is_waiting() ? in_view_ : members_;
+    is_mesh_current_ = true;
+  }
+  if (!is_waiting()) TellLoss();
+  return absl::OkStatus();
+}
+
+void RankGroup::Admit() {
+  members_ = in_view_;
+  admitted_ = std::max(admitted_, newest_);
+  std::shared_ptr<Communicator> old;
+  MutexLock lock(mutex_);
+  old = std::exchange(communicator_, meeting_);
+  joined_members_ = members_;
+}
+
+void RankGroup::Settle(int64_t settled) {
+  const int64_t before = std::exchange(settled_, std::max(settled_, settled));
+  if (options_.on_change == nullptr || LowestSettled() != rank()) return;
+  std::vector<int> came;
+  for (size_t i = 0; i < in_view_.size(); ++i) {
+    if (newcomers_[i] > before && newcomers_[i] <= settled_)
+      came.push_back(in_view_[i]);
+  }
+  if (came.empty()) return;
+  options_.on_change(
+      absl::StrCat("new processes have the places and the state of rank ",
+                   absl::StrJoin(came, ", "), "; ", members_.size(), " of ",
+                   world_size(), " ranks go on"));
+}
+
+int RankGroup::LowestSettled() const {
+  for (size_t i = 0; i < in_view_.size(); ++i) {
+    if (newcomers_[i] <= settled_ && MemberIndex(in_view_[i]) >= 0)
+      return in_view_[i];
+  }
+  return -1;
 }
 
 RankActivity RankGroup::activity(std::string_view collective,
@@ -438,7 +648,9 @@ RankActivity RankGroup::activity(std::string_view collective,
   RankActivity activity;
   {
     MutexLock lock(mutex_);
-    const CollectiveProgress progress = communicator_->progress();
+    const CollectiveProgress progress = communicator_ == nullptr
+                                            ? CollectiveProgress{}
+                                            : communicator_->progress();
     activity.done = progress.completed;
     // After a failure it goes on to say whom it waited for.
     if (progress.waiting_for_rank >= 0 && is_mesh_current_) {
@@ -480,6 +692,7 @@ absl::StatusOr<std::shared_ptr<PointToPoint>> RankGroup::Messages() const {
 
 absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
                                  absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckNobodyIsNew("this"));
   RETURN_IF_ERROR(Messages().status());
   const MonotonicTime deadline = clock_.Now() + timeout;
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
@@ -516,6 +729,7 @@ absl::Status RankGroup::Exchange(const Parts& to, const Parts& from,
 
 absl::Status RankGroup::MonitoredBarrier(absl::Duration timeout,
                                          bool names_all) {
+  RETURN_IF_ERROR(CheckNobodyIsNew("monitored_barrier"));
   RETURN_IF_ERROR(Messages().status());
   const MessageKey key = {MessageKey::Kind::kCollective, ++exchanges_};
   std::array<std::byte, 1> word = {};
@@ -556,7 +770,9 @@ void RankGroup::Abort(std::string_view why) {
     MutexLock lock(mutex_);
     is_aborted_ = true;
     if (connecting_ != nullptr) connecting_->Cancel(why);
-    communicator_->Abort(why);
+    for (const auto& mesh : {communicator_, meeting_}) {
+      if (mesh != nullptr) mesh->Abort(why);
+    }
   }
   for (const auto& messages : {messages_, parts_}) {
     if (messages != nullptr) messages->Abort(why);

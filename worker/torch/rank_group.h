@@ -2,12 +2,14 @@
 // connections to the other ranks, and what the group's operations are made of.
 //
 // Where its ranks follow views (worker/views), those that are left can go on
-// without the others: they connect anew in each view that is without a member.
-// What was under way then has failed everywhere; OperationLog does it again.
+// without the others: they connect anew in each view that is without a member, or
+// has a newcomer. What was under way then has failed everywhere; OperationLog does
+// it again. A newcomer waits among the others until they admit it, all at one
+// place of their program; until then it is no member.
 // It knows nothing of PyTorch; buffers are bytes in host memory.
-// Thread-safety: RunCollective, Exchange, MonitoredBarrier, JoinView and what
-// they change (members, lost_members) from one thread at a time; the rest from
-// any.
+// Thread-safety: RunCollective, Exchange, MonitoredBarrier, JoinView, Meet,
+// ConnectMembers, Admit and what they change (members, admitted) from one thread
+// at a time; the rest from any.
 #ifndef RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 #define RINGMASTER_WORKER_TORCH_RANK_GROUP_H_
 
@@ -55,9 +57,9 @@ struct RankGroupOptions {
   // Null: when a rank is lost, the group has failed. Outlives the group.
   ViewClient* views = nullptr;
   int job_rank = -1;  // as views have it: this process's RANK
-  // Called in JoinView, on the lowest rank that is left, with what became of the
-  // others. May be empty.
-  std::function<void(const std::string& line)> on_loss = {};
+  // Called on the lowest rank that is left, with what became of the others: when
+  // some are lost, and when others have taken their places. May be empty.
+  std::function<void(const std::string& line)> on_change = {};
 };
 
 class RankGroup {
@@ -74,6 +76,14 @@ class RankGroup {
   //   UNAVAILABLE          the store, or an address, is not to be had
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RankGroup>> Connect(
       GroupStore& store, const RankGroupOptions& options);
+  // Makes a newcomer's: it has no members before JoinView, which waits for a view
+  // that has this rank. `group` is GroupText of another rank.
+  //   INVALID_ARGUMENT     no such text, or of another size
+  //   FAILED_PRECONDITION  no views are given; or is_local_only, and another rank
+  //                        is on another host
+  //   RESOURCE_EXHAUSTED, UNAVAILABLE  as above
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<RankGroup>> Join(
+      std::string_view group, const RankGroupOptions& options);
   // Ends all connections, and the threads.
   ~RankGroup();
 
@@ -92,6 +102,10 @@ class RankGroup {
   // What became of the rank of the job that was lost first; "": none is. From any
   // thread.
   [[nodiscard]] std::string LossText() const;
+  // What newcomers need of it (Join), without spaces: with its secret.
+  [[nodiscard]] std::string GroupText() const;
+  // What the others need to reach this newcomer (Joins).
+  [[nodiscard]] std::string MemberText() const;
   // DATA_LOSS: a rank is lost, and `operation` needs its part; names it, and why.
   [[nodiscard]] absl::Status CheckNobodyLost(std::string_view operation) const;
 
@@ -103,11 +117,31 @@ class RankGroup {
   // True if `failure`, of an operation, is that a rank is lost or that there is
   // another view: JoinView may help.
   [[nodiscard]] bool IsLoss(const absl::Status& failure) const;
-  // Waits for the view that `failure` calls for, and connects with its members.
+  // Waits for the view that `failure` calls for, and connects with all that are in
+  // it. They are to Meet then, and to call ConnectMembers.
   //   `failure`  no view comes on its account
   //   ABORTED    the view is without this rank; or of Abort
   //   others     of ConnectMesh
   [[nodiscard]] absl::Status JoinView(absl::Status failure);
+  // A collective of all in the view, also of newcomers that wait.
+  [[nodiscard]] absl::Status Meet(const CollectiveRequest& request,
+                                  absl::Duration timeout);
+  // Makes those in the view members but the newcomers after the `admitted`-th,
+  // and connects them with each other. Errors of ConnectMesh.
+  [[nodiscard]] absl::Status ConnectMembers(int64_t admitted);
+  // The newest newcomer that has been admitted, that is in the view, and that has
+  // the program's state; 0: none.
+  [[nodiscard]] int64_t admitted() const { return admitted_; }
+  [[nodiscard]] int64_t newest() const { return newest_; }
+  [[nodiscard]] int64_t settled() const { return settled_; }
+  // This rank is a newcomer that has not been admitted.
+  [[nodiscard]] bool is_waiting() const { return MemberIndex(rank()) < 0; }
+  // Makes all in the view members.
+  void Admit();
+  // From now on newcomers up to the `settled`-th have the program's state.
+  void Settle(int64_t settled);
+  // The lowest member that has it; -1: none is left.
+  [[nodiscard]] int LowestSettled() const;
   // There is a view to join.
   [[nodiscard]] bool is_outdated() const;
   // Has `on_outdated` called, on any thread, when a view comes that is without a
@@ -120,6 +154,7 @@ class RankGroup {
   // order.
   //   as of PointToPoint::Wait
   //   UNIMPLEMENTED  the group is too large for messages
+  //   DATA_LOSS      a newcomer is among the ranks, which has no connections for it
   using Parts = std::vector<std::optional<std::span<std::byte>>>;
   [[nodiscard]] absl::Status Exchange(const Parts& to, const Parts& from,
                                       absl::Duration timeout);
@@ -145,26 +180,36 @@ class RankGroup {
   RankGroup(const RankGroupOptions& options, GroupMembers members,
             Listener listener);
 
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectMembers(
+  // Of those of `ranks`, under `job`.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectRanks(
+      const std::vector<int>& ranks, const std::string& job,
       const CancelToken* cancel) const;
-  [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
+  // The same, until a newer view comes, into `mesh`.
+  [[nodiscard]] absl::Status ConnectInView(const std::vector<int>& ranks,
+                                           const std::string& job,
+                                           std::shared_ptr<Communicator>& mesh);
+  [[nodiscard]] absl::Status RunOn(const std::shared_ptr<Communicator>& mesh,
+                                   const std::vector<int>& ranks,
+                                   const CollectiveRequest& request,
+                                   absl::Duration timeout);
   // As views have a rank, and as the group's members have it; -1: of -1.
   [[nodiscard]] int JobRankOf(int rank) const;
-  [[nodiscard]] int JobRankOfMember(int index) const;
   // A message's error, with the rank at fault as views have it.
   [[nodiscard]] absl::Status OfJob(const absl::Status& status) const;
-  // Takes the members of the next view that is without one of them; false:
-  // there is none yet.
+  [[nodiscard]] bool IsInView() const;
+  [[nodiscard]] bool HasSameRanks(const View& view,
+                                  const std::vector<int>& ranks) const;
+  // Takes the ranks of the newest view that has others; false: there is none yet.
   [[nodiscard]] bool TakeNextView();
   [[nodiscard]] absl::Status WaitForNextView(int lost_job_rank);
   // Looks for views to join on the client's thread.
   void OnView();
-  [[nodiscard]] absl::Status ConnectInNextView(absl::Status failure);
   void TellLoss();
+  [[nodiscard]] absl::Status CheckNobodyIsNew(std::string_view operation) const;
   [[nodiscard]] bool IsOutdatedLocked() const REQUIRES(mutex_);
 
   const RankGroupOptions options_;
-  const GroupMembers all_;
+  GroupMembers all_;  // job ranks stay; where they are, newcomers change
   const bool follows_views_;
   Clock& clock_;
   // Of collectives; members of later views come there.
@@ -177,15 +222,24 @@ class RankGroup {
 
   // Of the operations' thread.
   std::vector<int> members_;
+  std::vector<int> in_view_;        // members_, and newcomers that wait
+  std::vector<int64_t> newcomers_;  // their numbers (View::NewcomerOf)
+  int64_t admitted_ = 0;
+  int64_t newest_ = 0;
+  int64_t settled_ = 0;
   int64_t last_view_ = 0;    // that was looked at
   std::string lost_text_;    // what became of those who are not members
   std::string untold_loss_;  // the last part of it
 
   mutable Mutex mutex_;
-  std::shared_ptr<Communicator> communicator_ GUARDED_BY(mutex_);
+  std::shared_ptr<Communicator> communicator_ GUARDED_BY(mutex_);  // members'
+  std::shared_ptr<Communicator> meeting_ GUARDED_BY(mutex_);  // of in_view_
   std::shared_ptr<CancelToken> connecting_ GUARDED_BY(mutex_);
-  std::vector<int> joined_members_ GUARDED_BY(mutex_);  // members_ and
-  int64_t joined_view_ GUARDED_BY(mutex_) = 0;  // last_view_ when it connected
+  std::vector<int> joined_members_ GUARDED_BY(mutex_);  // of communicator_
+  // in_view_, newest_ and last_view_ when it connected.
+  std::vector<int> joined_ranks_ GUARDED_BY(mutex_);
+  int64_t joined_newest_ GUARDED_BY(mutex_) = 0;
+  int64_t joined_view_ GUARDED_BY(mutex_) = 0;
   bool is_aborted_ GUARDED_BY(mutex_) = false;
   std::function<void()> on_outdated_ GUARDED_BY(mutex_);
   // communicator_ is of joined_members_, and none of its collectives has failed.

@@ -62,6 +62,26 @@ TEST(RankGroupTest, RanksOfOneHostAndOfSeveralReduce) {
   }
 }
 
+TEST(RankGroupTest, ANewcomerRefusesWhatItCannotJoin) {
+  const auto refusal = [](const std::string& group, bool is_local_only) {
+    RankGroupOptions options;
+    options.rank = 1;
+    options.world_size = 2;
+    options.host_key = "a";
+    options.is_local_only = is_local_only;
+    options.clock = &Clock::Real();
+    return RankGroup::Join(group, options).status();
+  };
+  EXPECT_EQ(refusal("id;secret;a,x:1;nothing", false),
+            absl::InvalidArgumentError("RINGMASTER_GROUP lists no members"));
+  EXPECT_EQ(refusal("id", false), absl::InvalidArgumentError(
+                                      "RINGMASTER_GROUP is of 0 ranks, not 2"));
+  EXPECT_THAT(std::string(refusal("id;secret;a,x:1;b,x:2", true).message()),
+              HasSubstr("rank 1 does not know its address there"));
+  EXPECT_EQ(refusal("id;secret;a,x:1;a,x:2", true),
+            absl::FailedPreconditionError("its worker tells of no views"));
+}
+
 TEST(RankGroupTest, MovesBytes) {
   OnRanks({"a", "a", "b"}, [](RankGroup& group) {
     std::vector<std::byte> bytes(15, std::byte{0});

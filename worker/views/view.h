@@ -1,4 +1,5 @@
-// Views: which ranks of a job's command go on together once others are lost.
+// Views: which ranks of a job's command go on together once others are lost, or
+// are replaced.
 //
 // The workers of a job agree on them (worker/external): a view is the ranks
 // whose commands live, under a number that only grows. A command that can go on
@@ -24,6 +25,18 @@ namespace ringmaster {
 
 // Names the socket, in the environment of a command.
 inline constexpr char kViewsVariable[] = "RINGMASTER_VIEWS";
+// TakesNewcomers::group, in that of a command that is to take the place of a rank
+// that was lost.
+inline constexpr char kGroupVariable[] = "RINGMASTER_GROUP";
+
+// A process that takes the place of a rank that was lost.
+struct Newcomer {
+  int64_t number = 0;  // from 1, in the order in which they came
+  int rank = 0;
+  std::string member;  // what the others need to reach it (Joins)
+
+  friend bool operator==(const Newcomer&, const Newcomer&) = default;
+};
 
 // Worker to command: these ranks, as RANK has it, go on without the others.
 struct View {
@@ -32,8 +45,12 @@ struct View {
   // What became of those that this view is the first without, for people: "rank
   // 2 was killed by signal 9 (Killed)".
   std::string why;
+  // All that have come, also those that are lost again, ascending.
+  std::vector<Newcomer> newcomers = {};
 
   [[nodiscard]] bool Has(int rank) const;
+  // The number of the newcomer that `rank` is; 0: it is there from the beginning.
+  [[nodiscard]] int64_t NewcomerOf(int rank) const;
   friend bool operator==(const View&, const View&) = default;
 };
 
@@ -71,11 +88,33 @@ struct LostRank {
   friend bool operator==(const LostRank&, const LostRank&) = default;
 };
 
-using ViewMessage =
-    std::variant<ViewHello, View, NoView, Meets, CanGoOn, LostRank>;
+// Command to worker: it takes in newcomers, which are to have `group`, a text
+// without spaces, in their environment (kGroupVariable).
+struct TakesNewcomers {
+  std::string group;
+  friend bool operator==(const TakesNewcomers&,
+                         const TakesNewcomers&) = default;
+};
+
+// Command to worker, of one that was started in the place of a rank that was
+// lost: it waits for the others, who reach it by `member`, a text without
+// spaces.
+struct Joins {
+  std::string member;
+  friend bool operator==(const Joins&, const Joins&) = default;
+};
+
+using ViewMessage = std::variant<ViewHello, View, NoView, Meets, CanGoOn,
+                                 LostRank, TakesNewcomers, Joins>;
 
 // A packet is no larger.
 inline constexpr size_t kMaxViewPacket = 64 << 10;
+
+// "NUMBER,RANK,MEMBER;...".
+[[nodiscard]] std::string NewcomersText(const std::vector<Newcomer>& newcomers);
+// False: it is none.
+[[nodiscard]] bool ParseNewcomers(std::string_view text,
+                                  std::vector<Newcomer>& newcomers);
 
 [[nodiscard]] std::string ToPacket(const ViewMessage& message);
 

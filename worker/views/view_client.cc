@@ -59,6 +59,12 @@ void ViewClient::TellCanGoOn(int rank, int world_size) {
 
 void ViewClient::TellHasMet() { Tell(Meets{false}); }
 
+void ViewClient::TellTakesNewcomers(const std::string& group) {
+  Tell(TakesNewcomers{group});
+}
+
+void ViewClient::TellJoins(const std::string& member) { Tell(Joins{member}); }
+
 void ViewClient::TellLost(int rank, int64_t view) {
   {
     MutexLock lock(mutex_);

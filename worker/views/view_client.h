@@ -36,6 +36,8 @@ class ViewClient {
   // Tells the worker; a worker that is gone takes the command with it.
   void TellCanGoOn(int rank, int world_size);
   void TellHasMet();
+  void TellTakesNewcomers(const std::string& group);
+  void TellJoins(const std::string& member);
   // A refusal that came before is void.
   void TellLost(int rank, int64_t view);
 

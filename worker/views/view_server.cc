@@ -50,6 +50,9 @@ void ViewServer::Take(const std::string& packet) {
   const auto* can = message.ok() ? std::get_if<CanGoOn>(&*message) : nullptr;
   const auto* meets = message.ok() ? std::get_if<Meets>(&*message) : nullptr;
   const auto* lost = message.ok() ? std::get_if<LostRank>(&*message) : nullptr;
+  const auto* takes =
+      message.ok() ? std::get_if<TakesNewcomers>(&*message) : nullptr;
+  const auto* joins = message.ok() ? std::get_if<Joins>(&*message) : nullptr;
   if (can != nullptr && can->rank == rank_ && can->world_size == world_size_) {
     can_go_on_ = true;
     is_meeting_ = false;
@@ -58,6 +61,10 @@ void ViewServer::Take(const std::string& packet) {
   } else if (lost != nullptr && lost->rank < world_size_) {
     // What broke in an older view may have broken because of the newer one.
     if (lost->view >= view_) lost_.insert(lost->rank);
+  } else if (takes != nullptr) {
+    group_ = takes->group;
+  } else if (joins != nullptr) {
+    member_ = joins->member;
   } else {
     LogEvent(LogLevel::kWarning, "command.views_refused",
              {{"rank", rank_}, {"message", packet.substr(0, 40)}});
@@ -69,6 +76,8 @@ void ViewServer::Disconnect() {
   connection_.Reset();
   can_go_on_ = false;
   lost_.clear();
+  group_.clear();
+  member_.clear();
 }
 
 void ViewServer::Tell(const ViewMessage& message) {

@@ -41,6 +41,9 @@ class ViewServer {
   // The ranks that it has lost in the newest view, and that it waits for a view
   // without, or for Refuse.
   [[nodiscard]] const std::set<int>& lost() const { return lost_; }
+  // TakesNewcomers::group and Joins::member; empty until it has said so.
+  [[nodiscard]] const std::string& group() const { return group_; }
+  [[nodiscard]] const std::string& member() const { return member_; }
 
   // Tells the newest view.
   void Send(const View& view);
@@ -66,6 +69,8 @@ class ViewServer {
   bool can_go_on_ = false;
   int64_t view_ = 0;  // the newest
   std::set<int> lost_;
+  std::string group_;
+  std::string member_;
 };
 
 }  // namespace ringmaster

@@ -55,10 +55,17 @@ std::unique_ptr<ViewClient> ConnectTo(ViewServer& server) {
 
 TEST(ViewPacketTest, EveryMessageComesBack) {
   const std::vector<ViewMessage> messages = {
-      ViewHello(),      View{7, {0, 2, 4095}, "rank 1 was killed"},
-      View{1, {3}, ""}, NoView{3},
-      Meets{true},      Meets{false},
-      CanGoOn{1, 4},    LostRank{2, 6}};
+      ViewHello(),
+      View{7, {0, 2, 4095}, "rank 1 was killed"},
+      View{1, {3}, ""},
+      NoView{3},
+      View{7, {0, 1}, "", {{1, 1, "a|b:1"}, {2, 1, "a|b,c:2"}}},
+      TakesNewcomers{"id|secret"},
+      Joins{"a|b:1"},
+      Meets{true},
+      Meets{false},
+      CanGoOn{1, 4},
+      LostRank{2, 6}};
   for (const ViewMessage& message : messages) {
     const auto parsed = ParseViewPacket(ToPacket(message));
     ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -67,15 +74,42 @@ TEST(ViewPacketTest, EveryMessageComesBack) {
 }
 
 TEST(ViewPacketTest, OthersAreRefused) {
-  for (const std::string packet :
-       {"", "hello you", "view", "view 0 1,2 x", "view 1  x", "view 1 2,1 x",
-        "view 1 1,1 x", "view 1 -1 x", "view x 1 x", "no_view", "no_view -1",
-        "can_go_on 1", "can_go_on 1 2 3", "lost 1", "lost -1 0",
-        "lost 99999999999 0", "something"}) {
+  for (const std::string packet : {"",
+                                   "hello you",
+                                   "view",
+                                   "view 0 1,2  x",
+                                   "view 1   x",
+                                   "view 1 2,1  x",
+                                   "view 1 1,1  x",
+                                   "view 1 -1  x",
+                                   "view x 1  x",
+                                   "no_view",
+                                   "no_view -1",
+                                   "view 1 1",
+                                   "view 1 1 2,3 x",
+                                   "view 1 1 1,2,a;1,3,b x",
+                                   "view 1 1 x,2,a x",
+                                   "joins",
+                                   "joins ",
+                                   "joins a b",
+                                   "takes_newcomers",
+                                   "can_go_on 1",
+                                   "can_go_on 1 2 3",
+                                   "lost 1",
+                                   "lost -1 0",
+                                   "lost 99999999999 0",
+                                   "something"}) {
     EXPECT_EQ(ParseViewPacket(packet).status().code(),
               absl::StatusCode::kInvalidArgument)
         << packet;
   }
+}
+
+TEST(ViewPacketTest, ARankIsTheLastNewcomerInItsPlace) {
+  const View view = {9, {0, 1, 2}, "", {{1, 1, "a"}, {2, 2, "b"}, {3, 1, "c"}}};
+  EXPECT_EQ(view.NewcomerOf(0), 0);
+  EXPECT_EQ(view.NewcomerOf(1), 3);
+  EXPECT_EQ(view.NewcomerOf(2), 2);
 }
 
 TEST(ViewPacketTest, AllRanksAreInTheFirstView) {
@@ -93,6 +127,18 @@ TEST(ViewsTest, AWorkerHearsWhatItsCommandCanDoAndHasLost) {
   client->TellLost(3, 0);
   LookUntil(*server, [&] { return !server->lost().empty(); });
   EXPECT_THAT(server->lost(), ElementsAre(3));
+}
+
+TEST(ViewsTest, AWorkerHearsOfNewcomers) {
+  const auto server = ViewServer::Listen(1, 4).value();
+  auto client = ConnectTo(*server);
+  client->TellTakesNewcomers("group");
+  LookUntil(*server, [&] { return server->group() == "group"; });
+  client->TellJoins("member");
+  LookUntil(*server, [&] { return server->member() == "member"; });
+  client.reset();
+  LookUntil(*server, [&] { return server->group().empty(); });
+  EXPECT_EQ(server->member(), "");
 }
 
 TEST(ViewsTest, ACommandMeetsTheOthersUntilItHas) {
