@@ -27,8 +27,8 @@ class TorchCase(unittest.TestCase):
         return [binary("ringctl"), "run", f"--bin_dir={self.directory / 'bin'}", f"--run_dir={self.directory / 'logs'}", "-n", str(ranks),
                 *words]
 
-    def run_here(self, script, *flags, ranks=3, timeout=PATIENCE):
+    def run_here(self, script, *flags, arguments=(), ranks=3, timeout=PATIENCE):
         path = self.directory / "script.py"
         path.write_text(script)
-        return subprocess.run(self.command(*flags, PYTHON, str(path), ranks=ranks), capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL, cwd=self.directory)
+        return subprocess.run(self.command(*flags, PYTHON, str(path), *arguments, ranks=ranks), capture_output=True, text=True,
+                              timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.directory)

@@ -37,6 +37,7 @@ def _with_stand_ins(call):
 # that is lost.
 dist._broadcast_coalesced = _with_stand_ins(dist._broadcast_coalesced)
 dist.Reducer._rebuild_buckets = _with_stand_ins(dist.Reducer._rebuild_buckets)
+dist._verify_params_across_processes = _with_stand_ins(dist._verify_params_across_processes)
 
 if not hasattr(dist.Backend, "RINGMASTER"):
     dist.Backend.register_backend("ringmaster", ProcessGroupRingmaster)

@@ -9,6 +9,8 @@ loaded, init_process_group does not know its name, and the rest works.
 
 from ringmaster_torch.sampler import DistributedSampler  # noqa: F401
 
+from ringmaster_torch.attach import attach  # noqa: F401
+
 try:
     from ringmaster_torch import back_end  # noqa: F401
 except ImportError:

@@ -40,6 +40,8 @@ def _telling(module, init):
     """init_process_group, with the worker told that ranks meet, so that one that is killed meanwhile costs no restart."""
     @functools.wraps(init)
     def init_process_group(backend=None, *arguments, **options):
+        if os.environ.get("RINGMASTER_GROUP") and str(backend).lower() in ("gloo", "ringmaster"):
+            return _init_alone(module, init, backend, options)
         if str(backend).lower() != "gloo":
             return init(backend, *arguments, **options)
         _tell_worker(b"meets")
@@ -51,6 +53,13 @@ def _telling(module, init):
             _tell_worker(b"has_met")
 
     return init_process_group
+
+
+def _init_alone(module, init, backend, options):
+    """init_process_group of a process that takes the place of a lost rank: the others have met long ago (attach.py)."""
+    from torch._C._distributed_c10d import HashStore
+    limit = {"timeout": options["timeout"]} if "timeout" in options else {}
+    init(backend, store=HashStore(), rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]), **limit)
 
 
 class _WatchedStore:
@@ -71,7 +80,14 @@ def _watching(module, barrier):
     """The barrier in the store that ends the making of a group; its arguments behind the store are PyTorch's affair."""
     @functools.wraps(barrier)
     def store_based_barrier(rank, store, *arguments, **options):
-        if _default_group(module) is not None:
+        group = _default_group(module)
+        if group is not None and getattr(sys.modules.get("ringmaster_torch.attach"), "_attached", None) is not None:
+            raise RuntimeError("ringmaster: no process group can be made after ringmaster_torch.attach: a new process would not have it")
+        if group is not None and group.is_joining:
+            if len(module._pg_map) > 1:
+                raise RuntimeError("ringmaster: a process that takes the place of a lost rank has the default process group alone")
+            return None
+        if group is not None:
             store = _WatchedStore(module, store)
         return barrier(rank, store, *arguments, **options)
 
@@ -95,6 +111,8 @@ def _load(module):
 def _new_group(module, gloo, store, rank, size, timeout):
     """A group of ours; of gloo's if one of the ranks cannot have ours."""
     ours, why = _load(module)
+    if ours is None and os.environ.get("RINGMASTER_GROUP"):
+        raise RuntimeError("ringmaster: the ranks that are to take this one in have another back end: " + why)
     if ours is not None:
         try:
             return ours.ProcessGroupRingmaster(store, rank, size, timeout=timeout)
