@@ -312,6 +312,11 @@ class Explainer {
                            Seconds(now_ - job_.turned_at))
             : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
     AddDrained();
+    // How its commands go on, if one has failed.
+    if (job_.runs_commands && job_.closing == Closing::kNone &&
+        job_.message != absl::StrCat("trains on ", RanksText(job_))) {
+      result_.reasons.push_back(job_.message);
+    }
     AddSuspicions();
     AddSilence();
     AddGrowth();
@@ -327,6 +332,9 @@ class Explainer {
           MostOfQueue(state_, job_) <= workers
               ? absl::StrCat(": its queue has no room for more (",
                              QueueOf(state_, job_)->spec.name(), ")")
+          : job_.runs_commands
+              ? ": others take part when its commands begin anew, or when one "
+                "that is lost is replaced"
           : first == nullptr
               ? ": it grows when more join the pool"
               : absl::StrCat(": it grows once job ", first->id, " has its")));

@@ -390,6 +390,19 @@ TEST_F(ExplainTest, ASmallJobTellsThatItWouldGrow) {
                                                 "has 3")));
 }
 
+TEST_F(ExplainTest, AJobOfCommandsTellsHowTheyGoOn) {
+  job().runs_commands = true;
+  job().message = "trains on 3 ranks";
+  EXPECT_THAT(Now().reasons, IsEmpty());
+  job().message = "rank 1 was killed; 2 of 3 ranks go on";
+  job().max_workers = 5;
+  EXPECT_THAT(
+      Now().reasons,
+      ElementsAre("rank 1 was killed; 2 of 3 ranks go on",
+                  "takes up to 5 workers, and has 3: others take part when its "
+                  "commands begin anew, or when one that is lost is replaced"));
+}
+
 TEST_F(ExplainTest, AGrowingJobTellsOfIt) {
   job().growth_deadline = At(0.4);
   EXPECT_THAT(Now().reasons, ElementsAre("idle workers join in 0.4 s"));

@@ -28,6 +28,11 @@ bool HasAllSetBack(const Job& job, const v1::Notice& notice) {
 
 void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (notice.kind() == v1::NOTICE_KIND_SAMPLE) job.sample = notice.sample();
+  // Whoever asks how it goes is to know how its commands go on.
+  if (notice.kind() == v1::NOTICE_KIND_COMMAND_FAILED &&
+      job.state == v1::JOB_STATE_RUNNING) {
+    job.message = notice.message();
+  }
   if (!notice.checkpoint().empty()) {
     job.resumption.emplace().set_step(notice.step());
     job.resumption->set_checkpoint(notice.checkpoint());
