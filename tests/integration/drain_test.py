@@ -115,13 +115,17 @@ class DrainTest(unittest.TestCase):
             job_id = cluster.submit(synthetic_job("endless", ENDLESS, 2, 2))
             cluster.await_step(job_id, 20)
             self.drain(cluster, "a", "--by=5s")
+            step = step_of(cluster.job(job_id))
             coordinator.signal(signal.SIGKILL)
             coordinator.wait()
             cluster.start_coordinator(listen=cluster.address)
             self.pool_events(cluster, "pool.drain_due")
-            cluster.await_event(job_id, "worker.relieved")
+            relieved = cluster.await_event(job_id, "worker.relieved")[0]
+            self.assertIn("others hold what it held", relieved["message"])
             cluster.start_worker("c")
             self.goes_on(cluster, job_id, ["b", "c"])
+            self.assertEqual(cluster.events(job_id, "job.steps_lost"), [])
+            self.assertGreaterEqual(step_of(cluster.job(job_id)), step + 20)
 
     def test_it_outlives_the_coordinator_and_the_process(self):
         with Cluster() as cluster:

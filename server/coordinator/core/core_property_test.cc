@@ -141,6 +141,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            "copying generation",
                            "cordoned member",
                            "drained",
+                           "drain due",
                            "saving generation",
                            "checkpoint of leavers",
                            "probe",

@@ -5,10 +5,12 @@
 #include <thread>
 
 #include "common/logging/logging.h"
+#include "common/protocol/proto_time.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ringmaster/v1/pool_service.grpc.pb.h"
 #include "server/coordinator/rpc/testing/test_server.h"
 
 namespace ringmaster::coordinator {
@@ -306,6 +308,34 @@ TEST_F(ServerTest, ChangeChangesWhatIsGivenAndNothingElse) {
   EXPECT_TRUE(response.job().suspended());
   EXPECT_EQ(response.job().state(), v1::JOB_STATE_QUEUED);
   EXPECT_EQ(response.job().queue_position(), 0);
+}
+
+TEST_F(ServerTest, ADrainIsDueWithinAYear) {
+  TestWorker worker(NewChannel(), "w0");
+  ASSERT_TRUE(worker.Join());
+  const auto pool = v1::PoolService::NewStub(channel_);
+  const auto cordon = [&](bool drains, absl::Duration within) {
+    v1::CordonRequest request;
+    request.set_target("w0");
+    request.set_drain(drains);
+    *request.mutable_within() = ToProto(within);
+    v1::CordonResponse response;
+    return Call(*pool, &v1::PoolService::Stub::Cordon, request, response);
+  };
+  constexpr absl::Duration kYear = absl::Hours(24 * 366);
+  for (const absl::Duration within :
+       {absl::ZeroDuration(), -absl::Seconds(1), kYear + absl::Seconds(1)}) {
+    const absl::Status refused = cordon(/*drains=*/true, within);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << within;
+    EXPECT_EQ(ReasonOf(refused), reason::kInvalidRequest) << within;
+  }
+  EXPECT_THAT(std::string(cordon(/*drains=*/false, absl::Hours(2)).message()),
+              HasSubstr("got 2h of a cordon"));
+  EXPECT_EQ(Status().cordons_size(), 0);
+  EXPECT_TRUE(cordon(/*drains=*/true, kYear).ok());
+  EXPECT_TRUE(cordon(/*drains=*/true, absl::Seconds(1)).ok());
+  ASSERT_EQ(Status().cordons_size(), 1);
+  EXPECT_TRUE(Status().cordons(0).has_due_time());
 }
 
 TEST_F(ServerTest, AJobIsExplained) {

@@ -32,6 +32,12 @@ bool IsDrained(const v1::Status& part) {
                      [](const v1::Cordon& cordon) { return cordon.drain(); });
 }
 
+bool HasDueTime(const v1::Status& part) {
+  return std::any_of(
+      part.cordons().begin(), part.cordons().end(),
+      [](const v1::Cordon& cordon) { return cordon.has_due_time(); });
+}
+
 // The part of the status that is about `target`.
 absl::StatusOr<v1::Status> StatusOf(const CommandContext& context,
                                     std::string_view target) {
@@ -55,15 +61,17 @@ absl::Status Change(const CommandContext& context, const std::string& command,
   request.set_drain(command == "drain");
   request.set_reason(options.reason);
   if (!options.by.empty()) {
-    ASSIGN_OR_RETURN(const absl::Duration within,
-                     ParseBy(options.by, absl::Now(), absl::LocalTimeZone()));
+    ASSIGN_OR_RETURN(
+        const absl::Duration within,
+        ParseBy(options.by.back(), absl::Now(), absl::LocalTimeZone()));
     *request.mutable_within() = ToProto(within);
   }
   return context.client.Cordon(request);
 }
 
 // "worker a (host h1): drained", "worker b (host h1): rank 2 of job j-1 until that
-// can do without it, or 2026-11-28 18:00:00".
+// can do without it, or 2026-11-28 18:00:00", "... rank 2 of job j-1, due to go since
+// 2026-11-28 18:00:00".
 std::string LineOf(const v1::Worker& worker, const Style& style) {
   const std::string job =
       absl::StrCat("rank ", worker.rank(), " of job ", worker.job_id());
@@ -73,13 +81,16 @@ std::string LineOf(const v1::Worker& worker, const Style& style) {
   } else if (!worker.cordon().drain()) {
     what =
         HasJob(worker) ? absl::StrCat("cordoned; it stays ", job) : "cordoned";
+  } else if (!HasJob(worker)) {
+    what = "drained";
+  } else if (!worker.cordon().has_due_time()) {
+    what = absl::StrCat(job, " until that can do without it");
   } else {
-    what = HasJob(worker) ? absl::StrCat(job, " until that can do without it")
-                          : "drained";
-    if (HasJob(worker) && worker.cordon().has_due_time()) {
-      absl::StrAppend(&what, ", or ",
-                      FormatTime(FromProto(worker.cordon().due_time()), style));
-    }
+    const absl::Time due = FromProto(worker.cordon().due_time());
+    what = absl::StrCat(job,
+                        due > absl::Now() ? " until that can do without it, or "
+                                          : ", due to go since ",
+                        FormatTime(due, style));
   }
   return Printable(absl::StrCat("worker ", worker.name(), " (host ",
                                 worker.host(), "): ", what));
@@ -97,21 +108,28 @@ void Show(const CommandContext& context, const v1::Status& part) {
     context.console.Write("no worker of that name is connected now\n");
 }
 
+// absl::ParseTime takes "infinite-future" for a time, whatever the format.
+bool IsInfinite(absl::Time time) {
+  return time == absl::InfiniteFuture() || time == absl::InfinitePast();
+}
+
 // The next time of day that `text` says, as "18:00"; nullopt if it is none.
 std::optional<absl::Time> NextTimeOfDay(const std::string& text, absl::Time now,
                                         absl::TimeZone zone) {
   absl::Time read;
   std::string error;
-  if (!absl::ParseTime("%H:%M", text, &read, &error)) return std::nullopt;
+  if (!absl::ParseTime("%H:%M", text, &read, &error) || IsInfinite(read))
+    return std::nullopt;
   const absl::CivilMinute of_day(
       absl::ToCivilMinute(read, absl::UTCTimeZone()));
   const absl::CivilDay today(absl::ToCivilDay(now, zone));
   for (const absl::CivilDay day : {today, today + 1}) {
-    const absl::Time time =
-        absl::FromCivil(absl::CivilMinute(day.year(), day.month(), day.day(),
-                                          of_day.hour(), of_day.minute()),
-                        zone);
-    if (time > now) return time;
+    const absl::TimeZone::TimeInfo info = zone.At(absl::CivilSecond(
+        day.year(), day.month(), day.day(), of_day.hour(), of_day.minute()));
+    if (info.pre > now) return info.pre;
+    // In the night when clocks go back it comes twice.
+    const bool is_repeated = info.kind == absl::TimeZone::TimeInfo::REPEATED;
+    if (is_repeated && info.post > now) return info.post;
   }
   return std::nullopt;
 }
@@ -125,9 +143,11 @@ absl::StatusOr<absl::Duration> ParseBy(const std::string& text, absl::Time now,
   std::string error;
   if (const std::optional<absl::Time> next = NextTimeOfDay(text, now, zone)) {
     within = *next - now;
-  } else if (absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+  } else if (absl::ParseTime(absl::RFC3339_full, text, &time, &error) &&
+             !IsInfinite(time)) {
     within = time - now;
-  } else if (!absl::ParseDuration(text, &within)) {
+  } else if (!absl::ParseDuration(text, &within) ||
+             absl::AbsDuration(within) == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--by=", Printable(text),
         ": give a duration, as in 2h, a time of day, as in 18:00, or a time "
@@ -157,15 +177,17 @@ void AddCordonCommands(FlagSet& flags, CordonOptions& options) {
   add_reason(add("cordon", "Let no job take a worker, or a host's workers."));
   FlagSet& drain = add("drain",
                        "Take a worker, or a host's workers, out of use: "
-                       "running jobs go on without them, at a step boundary "
-                       "and without losing a step.");
+                       "running jobs go on without them, at a step boundary. "
+                       "Without --by no step is lost.");
   add_reason(drain);
   drain.Add({.name = "by",
              .unit = "TIME",
              .help = "When jobs let the workers go even if they cannot do "
                      "without them, as 2h, 18:00 or 2026-01-02T18:00:00Z: "
-                     "they write a checkpoint, and wait for others. Without "
-                     "it they keep them for as long as they need them."},
+                     "they write a checkpoint, and wait for others; without "
+                     "a checkpoint directory, steps that nobody else has are "
+                     "lost. Without --by they keep them for as long as they "
+                     "need them."},
             &options.by);
   drain.Add({.name = "wait",
              .unit = "DURATION",
@@ -184,10 +206,13 @@ absl::StatusOr<int> RunCordon(const CommandContext& context,
   const MonotonicTime deadline = context.clock.Now() + options.wait;
   absl::StatusOr<v1::Status> part = StatusOf(context, options.target);
   RETURN_IF_ERROR(part.status());
+  const auto lacks_time = [&] {
+    return !options.by.empty() && IsDrained(*part) && !HasDueTime(*part);
+  };
   const auto is_awaited = [&] {
     // A coordinator that is restarted keeps the drain.
     if (!part.ok()) return IsWorthARetry(part.status());
-    return IsDrained(*part) && BusyCount(*part) > 0;
+    return IsDrained(*part) && !lacks_time() && BusyCount(*part) > 0;
   };
   Bell bell;  // Nobody rings it.
   while (command == "drain" && is_awaited() && context.clock.Now() < deadline) {
@@ -196,6 +221,12 @@ absl::StatusOr<int> RunCordon(const CommandContext& context,
     part = StatusOf(context, options.target);
   }
   RETURN_IF_ERROR(part.status());
+  if (lacks_time()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Printable(options.target),
+        " is drained without a time: the coordinator is too old for --by, or "
+        "somebody has drained it anew meanwhile"));
+  }
   Show(context, *part);
   if (command != "drain" || options.wait == absl::ZeroDuration()) return 0;
   const std::string target = Printable(options.target);

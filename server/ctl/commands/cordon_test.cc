@@ -97,6 +97,30 @@ TEST_F(CordonTest, SaysWhenJobsLetGo) {
   EXPECT_THAT(Run({"status"}).out, HasSubstr(", due in "));
 }
 
+TEST_F(CordonTest, SaysThatItIsDue) {
+  v1::Status status = status_;
+  v1::Cordon& cordon = *status.add_cordons();
+  cordon.set_target("h1");
+  cordon.set_drain(true);
+  cordon.mutable_due_time()->set_seconds(1'000'000);
+  *status.mutable_workers(1)->mutable_cordon() = cordon;
+  fake_.SetNextStatus(status);
+  const Outcome outcome = Run({"drain", "h1", "--by=1h", "--wait=300ms"});
+  EXPECT_THAT(outcome.out,
+              HasSubstr("worker b (host h1): rank 2 of job j-1, due to go "
+                        "since "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("can do without")));
+}
+
+TEST_F(CordonTest, AnOlderCoordinatorDoesNotKnowTheTime) {
+  fake_.SetNextStatus(Drained());
+  const Outcome outcome = Run({"drain", "h1", "--by=2h", "--wait=1h"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.error,
+              HasSubstr("h1 is drained without a time: the coordinator is too "
+                        "old for --by"));
+}
+
 TEST_F(CordonTest, ATimeThatIsNoneIsOneLine) {
   for (const auto& [words, told] :
        {std::pair(std::vector<std::string>{"drain", "h1", "--by=soon"},
@@ -104,6 +128,10 @@ TEST_F(CordonTest, ATimeThatIsNoneIsOneLine) {
         {{"drain", "h1", "--by=2020-01-02T18:00:00Z"},
          "--by=2020-01-02T18:00:00Z: that is past"},
         {{"drain", "h1", "--by=-5m"}, "--by=-5m: that is past"},
+        {{"drain", "h1", "--by="}, "flag --by needs a value"},
+        {{"drain", "h1", "--by", ""}, "--by=: give a duration"},
+        {{"drain", "h1", "--by=infinite-future"},
+         "--by=infinite-future: give a duration"},
         {{"cordon", "h1", "--by=2h"}, "--by"}}) {
     const Outcome outcome = Run(words);
     EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kUsage));
@@ -132,8 +160,19 @@ TEST(ParseByTest, TakesDurationsTimesOfDayAndTimes) {
   const absl::Time evening =
       absl::FromCivil(absl::CivilHour(2026, 3, 28, 20), zone);
   EXPECT_EQ(*ParseBy("08:00", evening, zone), absl::Hours(11));
-  for (const std::string text : {"", "soon", "25:00", "18:60", "0s", "-5m",
-                                 "2026-03-10T11:00:00+01:00", "2026-03-10"}) {
+  // They are set back in the night of October 25: 02:30 is at 00:30 and 01:30 UTC.
+  const absl::Time back =
+      absl::FromCivil(absl::CivilHour(2026, 10, 25), absl::UTCTimeZone());
+  const auto at = [&](absl::Duration since) {
+    return ParseBy("02:30", back + since, zone)
+        .value_or(absl::InfiniteDuration());
+  };
+  EXPECT_EQ(at(absl::ZeroDuration()), absl::Minutes(30));
+  EXPECT_EQ(at(absl::Minutes(45)), absl::Minutes(45));
+  EXPECT_EQ(at(absl::Minutes(90)), absl::Hours(24));
+  for (const std::string text :
+       {"", "soon", "25:00", "18:60", "0s", "-5m", "2026-03-10T11:00:00+01:00",
+        "2026-03-10", "inf", "-inf", "infinite-future", "infinite-past"}) {
     EXPECT_EQ(ParseBy(text, noon, zone).status().code(),
               absl::StatusCode::kInvalidArgument)
         << text;

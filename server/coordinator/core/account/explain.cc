@@ -200,6 +200,7 @@ class Explainer {
 
   void Gathering() {
     AddLost();
+    AddDrained();
     if (IsSet(job_.return_deadline) || IsSet(job_.holders_deadline)) {
       result_.summary = job_.message;
       result_.what_unblocks = AwaitedText();
@@ -525,16 +526,36 @@ class Explainer {
       if (member.is_lost || worker == nullptr || worker->is_let_go) continue;
       const Cordon* const cordon = state_.CordonOf(*worker);
       if (cordon == nullptr || !cordon->drains) continue;
-      const bool stays = job_.is_benchmark || job_.runs_commands;
-      std::string how_long =
-          stays ? " to its end" : " until it can do without it";
-      if (IsSet(cordon->due) && !job_.is_benchmark) {
-        absl::StrAppend(&how_long, ", for ", In(cordon->due, now_), " at most");
-      }
-      result_.reasons.push_back(absl::StrCat(
-          "worker ", worker->name, " (rank ", member.identity.rank, ") ",
-          CordonText(*cordon), "; the job keeps it", how_long));
+      result_.reasons.push_back(
+          absl::StrCat("worker ", worker->name, " (rank ", member.identity.rank,
+                       ") ", CordonText(*cordon), KeptText(*worker, *cordon)));
     }
+  }
+
+  // How long the job keeps `worker`, which is drained, and why.
+  std::string KeptText(const Worker& worker, const Cordon& cordon) const {
+    if (job_.is_benchmark) return "; the job keeps it to its end";
+    // One of an older release could not be released by a job that goes on.
+    if (worker.protocol < kLeaveProtocol) {
+      return "; the job keeps it to its end, since its release is too old to "
+             "leave";
+    }
+    if (!cordon.is_due) {
+      return absl::StrCat(
+          "; the job keeps it ",
+          job_.runs_commands ? "to its end" : "until it can do without it",
+          IsSet(cordon.due)
+              ? absl::StrCat(", for ", In(cordon.due, now_), " at most")
+              : "");
+    }
+    if (!state_.journal_error.empty())
+      return "; it is due, and kept since the journal fails";
+    if (!IsSet(job_.suspend_retry))
+      return "; it is due, and goes as soon as the job pauses";
+    return absl::StrCat(
+        "; it is due, and kept since no checkpoint of the job's last step "
+        "could be written; that is tried again in ",
+        In(job_.suspend_retry, now_));
   }
 
   void AddSuspicions() {

@@ -94,6 +94,38 @@ TEST_F(ExplainTest, ATrainingJobWaitsForNothing) {
   EXPECT_EQ(explanation.what_unblocks, "");
 }
 
+TEST_F(ExplainTest, AJobSaysHowLongItKeepsADrainedMember) {
+  Cordon& cordon = state_.cordons["w1"];
+  cordon.target = "w1";
+  cordon.drains = true;
+  state_.workers.at("w1").protocol = kLeaveProtocol;
+  const auto kept = [this] { return Now().reasons; };
+  EXPECT_THAT(kept(),
+              ElementsAre("worker w1 (rank 1) is drained; the job keeps "
+                          "it until it can do without it"));
+  cordon.due = At(60);
+  EXPECT_THAT(kept(), ElementsAre(HasSubstr("without it, for 60.0 s at most")));
+  state_.workers.at("w1").protocol = kLeaveProtocol - 1;
+  EXPECT_THAT(kept(), ElementsAre(HasSubstr("keeps it to its end, since its "
+                                            "release is too old to leave")));
+  state_.workers.at("w1").protocol = kLeaveProtocol;
+  cordon.due = At(-1);
+  cordon.is_due = true;
+  EXPECT_THAT(kept(), ElementsAre(HasSubstr("it is due, and goes as soon as")));
+  job().suspend_retry = At(30);
+  EXPECT_THAT(kept(), ElementsAre(HasSubstr(
+                          "it is due, and kept since no checkpoint of the "
+                          "job's last step could be written; that is tried "
+                          "again in 30.0 s")));
+  job().state = v1::JOB_STATE_GATHERING;
+  EXPECT_THAT(kept(), Contains(HasSubstr("it is due, and kept since")));
+  job().state = v1::JOB_STATE_RUNNING;
+  job().is_benchmark = true;
+  EXPECT_THAT(kept(),
+              ElementsAre("worker w1 (rank 1) is drained; the job keeps "
+                          "it to its end"));
+}
+
 TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
   for (int number = 2; number <= 3; ++number) {
     Job queued;

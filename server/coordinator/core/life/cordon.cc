@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/cordon.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/rehearsal.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -95,23 +97,42 @@ std::string JobsText(std::string_view before,
                       absl::StrJoin(ids, ", "));
 }
 
-// Returns the jobs that have workers which `target` names, and cannot do without.
-std::vector<const Job*> JobsThatKeep(const State& state,
-                                     std::string_view target) {
+// Returns the jobs that have workers which `target` names, and cannot do without those
+// that go, with idle workers of `hosts` in their places, each in one.
+std::vector<const Job*> JobsThatKeep(
+    const State& state, std::string_view target,
+    const std::function<bool(const Worker&)>& goes, Hosts hosts) {
   std::set<std::string_view> ids;
   for (const auto& [name, worker] : state.workers) {
     if (IsOf(target, worker) && MemberOf(state, worker) != nullptr)
       ids.insert(worker.job_id);
   }
   std::vector<const Job*> keepers;
+  std::set<const Worker*> taken;
   for (const Job* const job : state.ActiveJobs()) {
     if (!ids.contains(job->id)) continue;
-    const auto goes = [target](const Worker& worker) {
-      return IsOf(target, worker);
-    };
-    if (!CanDoWithout(state, *job, goes)) keepers.push_back(job);
+    if (!CanDoWithout(state, *job, goes, hosts, taken)) keepers.push_back(job);
   }
   return keepers;
+}
+
+// Returns the jobs that cannot do without the workers of `target` and all others that
+// are drained, as it stands.
+std::vector<const Job*> JobsThatNeed(const State& state,
+                                     std::string_view target) {
+  const auto goes = [&](const Worker& worker) {
+    const Cordon* const cordon = state.CordonOf(worker);
+    return IsOf(target, worker) || (cordon != nullptr && cordon->drains);
+  };
+  return JobsThatKeep(state, target, goes, Hosts::kSound);
+}
+
+// "by 2026-01-02T18:00:00Z: kernel update".
+std::string DetailOf(const CordonedRecord& record) {
+  if (record.due_time == absl::InfiniteFuture()) return record.reason;
+  return absl::StrCat(absl::FormatTime("by %Y-%m-%dT%H:%M:%SZ", record.due_time,
+                                       absl::UTCTimeZone()),
+                      record.reason.empty() ? "" : ": ", record.reason);
 }
 
 void SetCordonCheck(State& state) {
@@ -158,7 +179,7 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
       record.due_time == absl::InfiniteFuture()
           ? ""
           : JobsText("; needed for now by ",
-                     JobsThatKeep(state, record.target));
+                     JobsThatNeed(state, record.target));
   turn.Emit(v1::EVENT_SEVERITY_INFO,
             record.is_lifted ? "pool.uncordoned"
             : record.drains  ? "pool.draining"
@@ -173,7 +194,7 @@ void OnCordonDurable(Turn& turn, const CordonedRecord& record,
   Audit(turn, {.caller = record.caller,
                .action = std::string(ActionOf(record)),
                .object = record.target,
-               .detail = record.reason});
+               .detail = DetailOf(record)});
 }
 
 void ApplyCordon(State& state, const CordonedRecord& record) {
@@ -186,10 +207,15 @@ void ApplyCordon(State& state, const CordonedRecord& record) {
 
 void OnCordonsDue(Turn& turn) {
   State& state = turn.state;
+  const auto goes = [&state](const Worker& worker) {
+    return IsDueToGo(state, worker);
+  };
   for (auto& [target, cordon] : state.cordons) {
     if (cordon.is_due || cordon.due > turn.now) continue;
     cordon.is_due = true;
-    std::vector<const Job*> keepers = JobsThatKeep(state, target);
+    // As MustGo counts.
+    std::vector<const Job*> keepers =
+        JobsThatKeep(state, target, goes, Hosts::kReady);
     const auto benchmarks = std::stable_partition(
         keepers.begin(), keepers.end(),
         [](const Job* job) { return !job->is_benchmark; });
@@ -212,8 +238,11 @@ void BeginCordons(Turn& turn) {
   for (auto& [target, cordon] : turn.state.cordons) {
     cordon.is_said_to_be_empty = !busy.contains(target);
     if (cordon.due_time == absl::InfiniteFuture()) continue;
-    cordon.due =
-        turn.now + std::max(cordon.due_time - turn.time, absl::ZeroDuration());
+    // Before idle workers are back, nobody could take a place.
+    cordon.due = std::max(turn.now + (cordon.due_time - turn.time),
+                          turn.state.gather_not_before);
+    // It was said when it came, or says nothing to anybody.
+    cordon.is_due = cordon.due_time <= turn.time && !busy.contains(target);
   }
   SetCordonCheck(turn.state);
 }

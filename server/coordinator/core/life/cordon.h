@@ -6,13 +6,13 @@
 // then the job lets it go between two steps, as one that leaves (let_go.h), once
 // the job can do without it, because it has more than its min, or an idle worker
 // takes the place. Until then the worker trains on. A benchmark and a job of
-// commands, whose members cannot change, keep it to their end. The worker's process
-// lives on, idle, and may be stopped by its operator.
+// commands, whose members cannot change, keep it to their end, the latter unless the
+// cordon is due. The worker's process lives on, idle, and may be stopped by its operator.
 //
 // A cordon that drains may be due at some time. From then on jobs let its workers go
 // even if they cannot do without them (let_go.h). It is a time on the operator's
 // calendar: the record has it by the wall, a coordinator that restarts waits for what is
-// left of it, and one that was held up does not move it.
+// left of it, or until idle workers are back, and one that was held up does not move it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_CORDON_H_
 
@@ -42,7 +42,9 @@ void OnCordonsDue(Turn& turn);
 // restart, only of those of which BeginCordons finds that one has.
 void NoteEmpty(Turn& turn);
 
-// Those that a journal told of are in force, and due in what is left of their time.
+// Those that a journal told of are in force, and due in what is left of their time, but
+// not before idle workers had time to return. One whose time has come, and whose workers
+// have no job, is due without a word.
 void BeginCordons(Turn& turn);
 
 }  // namespace ringmaster::coordinator

@@ -130,6 +130,11 @@ bool IsCalm(const Turn& turn, const Job& job) {
                       });
 }
 
+// Returns true if members go for whom it waits for no preparation of others.
+bool IsInHaste(const State& state, const Job& job) {
+  return HasLeavingHolder(state, job) || HasToLetDueGo(state, job);
+}
+
 // "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
 // servers"; empty if none does, hundreds are cut short.
 std::string JoinText(const State& state, const Job& job, v1::Role role) {
@@ -174,7 +179,7 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   }
   if (!CanPause(job)) return;
   LetMembersGo(turn.state, job, gifts);
-  if (HasLeavingHolder(turn.state, job)) {
+  if (IsInHaste(turn.state, job)) {
     job.growth_deadline = turn.now;
     return;
   }
@@ -218,7 +223,7 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     return;
   }
   job.growth_deadline = MonotonicTime::InfiniteFuture();
-  if (!HasLeavingHolder(turn.state, job) &&
+  if (!IsInHaste(turn.state, job) &&
       !Rehearse(turn, job,
                 Joining(turn.state, job, v1::ROLE_WORKER,
                         IdlePool(turn.state, job), Hosts::kSound))) {

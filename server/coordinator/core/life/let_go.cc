@@ -40,7 +40,9 @@ int ReplacementCount(const State& state, const Job& job, v1::Role role) {
 }
 
 // Returns the members of `job` that are due to go, if it cannot do without them;
-// otherwise none.
+// otherwise none. Only those count as replacements that are ready, in every state of
+// the job: one that prepares would keep a member beyond its time, and if a job that has
+// paused counted others, it would take the member back, and pause again.
 std::vector<std::string> MustGo(const State& state, const Job& job) {
   std::vector<std::string> names;
   if (state.cordons.empty() || job.is_benchmark) return names;
@@ -53,7 +55,9 @@ std::vector<std::string> MustGo(const State& state, const Job& job) {
   const auto is_due = [&state](const Worker& worker) {
     return IsDueToGo(state, worker);
   };
-  if (!names.empty() && CanDoWithout(state, job, is_due)) names.clear();
+  std::set<const Worker*> taken;
+  if (!names.empty() && CanDoWithout(state, job, is_due, Hosts::kReady, taken))
+    names.clear();
   return names;
 }
 
@@ -117,8 +121,14 @@ bool IsDueToGo(const State& state, const Worker& worker) {
   return IsDrained(state, worker) && state.CordonOf(worker)->is_due;
 }
 
+bool HasToLetDueGo(const State& state, const Job& job) {
+  return !CouldGiveWay(state, job) && !MustGo(state, job).empty();
+}
+
 bool CanDoWithout(const State& state, const Job& job,
-                  const std::function<bool(const Worker&)>& goes) {
+                  const std::function<bool(const Worker&)>& goes, Hosts hosts,
+                  std::set<const Worker*>& taken) {
+  std::vector<const Worker*> joining;
   for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
     int leaving = 0;
     int staying = 0;
@@ -134,16 +144,24 @@ bool CanDoWithout(const State& state, const Job& job,
     }
     if (leaving == 0) continue;
     if (job.is_benchmark || job.runs_commands) return false;
-    if (staying + ReplacementCount(state, job, role) < LeastCount(job, role))
-      return false;
+    int lacking = LeastCount(job, role) - staying;
+    if (lacking <= 0) continue;
+    for (const Worker* const idle : IdlePool(state, job, role).Packed(hosts)) {
+      if (lacking == 0) break;
+      if (taken.contains(idle)) continue;
+      joining.push_back(idle);
+      --lacking;
+    }
+    if (lacking > 0) return false;
   }
+  taken.insert(joining.begin(), joining.end());
   return true;
 }
 
 void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
   job.gives_way = WhyGivesWay(state, job, gifts);
   const std::vector<std::string> due = MustGo(state, job);
-  const bool waits_in_queue = IsPreemptible(job) && KnowHowToLeave(state, job);
+  const bool waits_in_queue = CouldGiveWay(state, job);
   if (!job.gives_way.has_value() && !due.empty() && CanGiveWay(state, job)) {
     job.gives_way =
         absl::StrCat("gives way to the drain of ",

@@ -18,9 +18,11 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_LET_GO_H_
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "server/coordinator/core/placement/gifts.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/state/state.h"
 
 namespace ringmaster::coordinator {
@@ -37,10 +39,16 @@ void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts);
 // Returns true if `worker` is drained, which is due, and its job can let it go.
 [[nodiscard]] bool IsDueToGo(const State& state, const Worker& worker);
 
-// Returns true if `job` has enough members, and idle workers to take places, without
-// those that go. Commands and benchmarks need all.
+// Returns true if `job` lets members go that are due and that it cannot do without, and
+// does not give way: it waits for nobody who prepares to take their places.
+[[nodiscard]] bool HasToLetDueGo(const State& state, const Job& job);
+
+// Returns true if `job` has enough members, and idle workers of `hosts` to take places,
+// without those that go. Commands and benchmarks need all. Leaves out the idle workers of
+// `taken`, and adds those that it would take.
 [[nodiscard]] bool CanDoWithout(const State& state, const Job& job,
-                                const std::function<bool(const Worker&)>& goes);
+                                const std::function<bool(const Worker&)>& goes,
+                                Hosts hosts, std::set<const Worker*>& taken);
 
 }  // namespace ringmaster::coordinator
 

@@ -2,11 +2,11 @@
 // from exactly that step, on any workers.
 //
 // Somebody asks for it (job_change.h), or a job with a higher priority lacks workers
-// (gifts.h). Members are let go then (let_go.h), all of them: they pause, and as
-// nobody is to take over, write a checkpoint (hand_over.h), if their step is in none
-// yet. Once they are released, the job is queued again. A job that another has
-// suspended keeps its place there, and goes on as soon as there are workers; one that
-// somebody has suspended waits until it is resumed.
+// (gifts.h), or it cannot do without members whose drain is due (cordon.h). Members are
+// let go then (let_go.h), all of them: they pause, and as nobody is to take over, write a
+// checkpoint (hand_over.h), if their step is in none yet. Once they are released, the job
+// is queued again. One that somebody has suspended waits there until it is resumed; any
+// other keeps its place, and goes on as soon as there are workers.
 //
 // Workers with clocks of their own may be apart, so that the checkpoint of the step
 // lacks updates: the job trains on for a while then, until it gets to another step. If

@@ -272,13 +272,17 @@ bool IsSuspendable(const Job& job) {
   return IsPreemptible(job) || (has_not_begun && !job.is_benchmark);
 }
 
-bool CanGiveWay(const State& state, const Job& job) {
+bool CouldGiveWay(const State& state, const Job& job) {
   // Servers alone cannot write a checkpoint.
   const int workers = AliveCount(job, v1::ROLE_WORKER);
   const int servers = AliveCount(job, v1::ROLE_PARAMETER_SERVER);
   return IsSuspendable(job) && (workers > 0 || servers == 0) &&
-         job.suspend_retry == MonotonicTime::InfiniteFuture() &&
          KnowHowToLeave(state, job);
+}
+
+bool CanGiveWay(const State& state, const Job& job) {
+  return CouldGiveWay(state, job) &&
+         job.suspend_retry == MonotonicTime::InfiniteFuture();
 }
 
 bool KnowHowToLeave(const State& state, const Job& job) {

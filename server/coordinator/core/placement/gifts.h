@@ -52,6 +52,10 @@ struct Gift {
 // they leave.
 [[nodiscard]] bool KnowHowToLeave(const State& state, const Job& job);
 
+// Returns true if `job` can be suspended, now or once it tries again: it has members
+// that can write a checkpoint.
+[[nodiscard]] bool CouldGiveWay(const State& state, const Job& job);
+
 // Returns true if `job` can be suspended now: its members can write a checkpoint, and
 // did not fail to do so lately.
 [[nodiscard]] bool CanGiveWay(const State& state, const Job& job);

@@ -313,7 +313,8 @@ struct Job : JobTerms {
   // suspension.h.
   bool is_suspended = false;
   std::string suspended_text;
-  // Why all its members are let go: for that, or another job; kept by let_go.h.
+  // Why all its members are let go: for that, another job, or a drain that is due; kept
+  // by let_go.h.
   std::optional<std::string> gives_way;
   // The reason for which a user cancelled it.
   std::optional<std::string> cancel_reason;

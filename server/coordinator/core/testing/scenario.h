@@ -45,7 +45,7 @@
 //   cancel JOB [reason=T]
 //   priority JOB to=N [reason=T]
 //   suspend|resume JOB [reason=T]
-//   cordon|drain|uncordon WORKER|HOST [reason=T]
+//   cordon|drain|uncordon WORKER|HOST [reason=T] [by=D]
 //   queues [are=NAME:QUOTA[:MOST[:WEIGHT[:JOBS[:A+B]]]],...] [half_life=D]
 //          [from_file=yes]
 //   change OBJECT [action=T]
