@@ -36,9 +36,12 @@ class Dataset {
   virtual const SampleShape& shape() const = 0;
   // Samples that were left out because they are not valid.
   virtual int64_t skipped_samples() const { return 0; }
+  // Returns true if FillBatch decodes samples, which may take seconds. The same on
+  // all ranks.
+  virtual bool decodes() const { return false; }
   // Hash of the contents, wherever they are stored: equal data is equal,
   // different data is different (64 bits). For contents that are read during
-  // training alone, names and sizes stand.
+  // training alone, names and sizes stand, and which samples were left out.
   virtual uint64_t fingerprint() const = 0;
   // The files that it was read from; without parts if there were none.
   virtual v1::DataIdentity identity() const { return {}; }
@@ -72,8 +75,10 @@ class Dataset {
 //   DATA_LOSS            a compressed file is damaged
 //   FAILED_PRECONDITION  there is less data than one training sample, or than
 //                        one to evaluate on where that is needed
+//   RESOURCE_EXHAUSTED   there is no memory to decode a file with
 //   ABORTED              `cancel`, which may be null, was cancelled: within
-//                        milliseconds, however much there is to read
+//                        milliseconds, however much there is to read, or once
+//                        the pictures in hand are decoded
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
     const DataConfig& config, const CancelToken* cancel = nullptr);
 

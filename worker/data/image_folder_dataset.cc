@@ -39,8 +39,11 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 3> kExtensions = {".jpg", ".jpeg",
                                                          ".png"};
 constexpr int64_t kMaxFileBytes = int64_t{1} << 28;
-// Files that are decoded between two looks at whether to go on.
+// Files that are decoded before an error of one of them ends the check.
 constexpr int64_t kCheckedFiles = 256;
+// A thread keeps this much room for pixels, 5 million in RGB; to get more anew
+// for a larger picture takes little time beside decoding it.
+constexpr size_t kKeptPixelBytes = size_t{16} << 20;
 
 // Part the key space, so that crops and the held-out part draw from different
 // streams.
@@ -52,6 +55,7 @@ constexpr uint64_t kFlipDraw = uint64_t{1} << 32;
 struct LabelledFile {
   std::string path;
   int32_t label = 0;
+  int64_t number = 0;  // in the order in which the files were listed
 };
 
 // A setting and what it names.
@@ -74,6 +78,12 @@ bool IsPicture(const fs::path& path) {
       });
 }
 
+// Whether a part of the path, below `directory`, begins with a dot.
+bool IsHidden(const fs::path& path, const fs::path& directory) {
+  const std::string name = path.lexically_relative(directory).string();
+  return absl::StartsWith(name, ".") || absl::StrContains(name, "/.");
+}
+
 // Lists a root and hashes the names and sizes of what it finds.
 class Lister {
  public:
@@ -83,6 +93,12 @@ class Lister {
     absl::StatusOr<Folder> folder = ListRoot(root.path);
     if (folder.ok() || absl::IsAborted(folder.status())) return folder;
     return Annotate(folder.status(), root.field);
+  }
+  // Tells what has been listed apart from the same without this file.
+  void LeaveOut(int64_t number) {
+    all_.Add(&number, sizeof number);
+    uint64_t& hash = files_[static_cast<size_t>(number)].hash;
+    hash = ~hash;
   }
   uint64_t fingerprint() const { return all_.Digest(); }
   v1::DataIdentity identity() const { return IdentityOf(files_); }
@@ -101,9 +117,10 @@ class Lister {
                        ListTree(directory, cancel_));
       const size_t before = folder.files.size();
       for (const fs::path& path : found) {
-        if (!IsPicture(path)) continue;
+        if (!IsPicture(path) || IsHidden(path, directory)) continue;
+        folder.files.push_back({path.string(), static_cast<int32_t>(label),
+                                static_cast<int64_t>(files_.size())});
         RETURN_IF_ERROR(Hash(root, path));
-        folder.files.push_back({path.string(), static_cast<int32_t>(label)});
       }
       if (folder.files.size() == before) {
         return absl::InvalidArgumentError(
@@ -147,6 +164,11 @@ Decoder& ThreadsDecoder() {
   return decoder;
 }
 
+void FreeLarge(Decoder& decoder) {
+  std::vector<uint8_t>& pixels = decoder.part.picture.pixels;
+  if (pixels.capacity() > kKeptPixelBytes) std::vector<uint8_t>().swap(pixels);
+}
+
 class ImageFolderDataset final : public Dataset {
  public:
   explicit ImageFolderDataset(const DataConfig& config)
@@ -164,6 +186,7 @@ class ImageFolderDataset final : public Dataset {
   }
   const SampleShape& shape() const override { return config_.shape; }
   int64_t skipped_samples() const override { return skipped_; }
+  bool decodes() const override { return true; }
   uint64_t fingerprint() const override { return fingerprint_; }
   v1::DataIdentity identity() const override { return identity_; }
 
@@ -191,7 +214,7 @@ class ImageFolderDataset final : public Dataset {
   absl::Status Decode(const LabelledFile& file, bool is_random, uint64_t key,
                       uint8_t* out) const;
   absl::Status CheckClasses(const Folder& folder) const;
-  absl::Status RemoveDamaged(const CancelToken* cancel,
+  absl::Status RemoveDamaged(const CancelToken* cancel, Lister& lister,
                              std::vector<LabelledFile>& files);
   void HoldOut();
 
@@ -264,6 +287,8 @@ absl::Status ImageFolderDataset::Decode(const LabelledFile& file,
       },
       decoder.part);
   if (!decoded.ok()) {
+    FreeLarge(decoder);
+    if (absl::IsResourceExhausted(decoded)) return Annotate(decoded, file.path);
     return WithExitCode(
         absl::Status(decoded.code(),
                      absl::StrCat(file.path, ": ", decoded.message(),
@@ -274,6 +299,7 @@ absl::Status ImageFolderDataset::Decode(const LabelledFile& file,
   const bool is_flipped =
       is_random && config_.flip && CounterRandom(key, kFlipDraw) % 2 == 1;
   ResizePart(decoder.part, size_, is_flipped, decoder.resize, out);
+  FreeLarge(decoder);
   return absl::OkStatus();
 }
 
@@ -296,33 +322,44 @@ std::string FirstDifference(const std::vector<std::string>& a,
   return std::min(*in_a, *in_b);
 }
 
+// OK, unless the file could not be checked.
+absl::Status CheckFile(const std::string& path, int64_t channels,
+                       char& is_damaged) {
+  Decoder& decoder = ThreadsDecoder();
+  ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, kMaxFileBytes));
+  const absl::Status decoded = DecodePicture(
+      {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+      {.channels = channels, .least = {1, 1}},
+      [](PictureSize size) -> PixelBox {
+        return {0, 0, size.height, size.width};
+      },
+      decoder.part);
+  FreeLarge(decoder);
+  // On another rank there may be memory, and so another sample.
+  if (absl::IsResourceExhausted(decoded)) return Annotate(decoded, path);
+  is_damaged = !decoded.ok();
+  return absl::OkStatus();
+}
+
 absl::Status ImageFolderDataset::RemoveDamaged(
-    const CancelToken* cancel, std::vector<LabelledFile>& files) {
+    const CancelToken* cancel, Lister& lister,
+    std::vector<LabelledFile>& files) {
   const auto count = static_cast<int64_t>(files.size());
   std::vector<char> is_damaged(files.size(), 0);
   for (int64_t begin = 0; begin < count; begin += kCheckedFiles) {
-    RETURN_IF_ERROR(CheckNotCancelled(cancel));
     RETURN_IF_ERROR(
         ForEach(std::min(kCheckedFiles, count - begin), [&](int64_t i) {
           const auto index = static_cast<size_t>(begin + i);
-          ASSIGN_OR_RETURN(const std::string bytes,
-                           ReadSmallFile(files[index].path, kMaxFileBytes));
-          is_damaged[index] =
-              !DecodePicture(
-                   {reinterpret_cast<const uint8_t*>(bytes.data()),
-                    bytes.size()},
-                   {.channels = channels_, .least = {1, 1}},
-                   [](PictureSize size) -> PixelBox {
-                     return {0, 0, size.height, size.width};
-                   },
-                   ThreadsDecoder().part)
-                   .ok();
-          return absl::OkStatus();
+          RETURN_IF_ERROR(CheckNotCancelled(cancel));
+          return CheckFile(files[index].path, channels_, is_damaged[index]);
         }));
   }
   size_t kept = 0;
   for (size_t i = 0; i < files.size(); ++i) {
-    if (is_damaged[i]) continue;
+    if (is_damaged[i]) {
+      lister.LeaveOut(files[i].number);
+      continue;
+    }
     if (kept != i) files[kept] = std::move(files[i]);
     ++kept;
   }
@@ -369,13 +406,15 @@ absl::Status ImageFolderDataset::Open(const CancelToken* cancel) {
     }
     held_out_ = std::move(evaluation.files);
   }
+  // Of all that was listed: a file that is left out moves no other one from one
+  // part to the other.
+  if (!has_evaluation) HoldOut();
+  if (config_.skip_corrupt) {
+    RETURN_IF_ERROR(RemoveDamaged(cancel, lister, training_));
+    RETURN_IF_ERROR(RemoveDamaged(cancel, lister, held_out_));
+  }
   fingerprint_ = lister.fingerprint();
   identity_ = lister.identity();
-  if (config_.skip_corrupt) {
-    RETURN_IF_ERROR(RemoveDamaged(cancel, training_));
-    RETURN_IF_ERROR(RemoveDamaged(cancel, held_out_));
-  }
-  if (!has_evaluation) HoldOut();
   if (!training_.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("data.path: ", config_.path, " has no picture to train on; ",

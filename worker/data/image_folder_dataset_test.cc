@@ -1,10 +1,12 @@
 // Tests data sets of picture files: which samples they have, that these depend
 // on seed, epoch and sample alone, and what is refused or left out.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/clock/clock.h"
@@ -56,6 +58,8 @@ class ImageFolderDatasetTest : public ::testing::Test {
                               {.quality = 100}));
     directory_.Write("train/README.png", Plain(9));
     directory_.Write("train/.hidden/e.png", Plain(9));
+    directory_.Write("train/cat/.x/e.png", Plain(9));
+    directory_.Write("train/cat/._a.jpg", "what a Mac leaves");
   }
   // Coloured ones with 3 channels of 8 x 8, for random crops.
   DataConfig RandomConfig() const {
@@ -321,6 +325,73 @@ TEST_F(ImageFolderDatasetTest, DamagedFilesCanBeLeftOut) {
                 "has no picture to train on; 2 were left out");
 }
 
+// So that a job may go on with the others.
+TEST_F(ImageFolderDatasetTest, AFileLeftOutMovesNoOtherOne) {
+  for (int i = 0; i < 20; ++i) {
+    directory_.Write(
+        (i < 10 ? "train/a/" : "train/b/") + std::to_string(i) + ".png",
+        Plain(static_cast<uint8_t>(i)));
+  }
+  DataConfig config = Config();
+  config.eval_fraction = 0.3;
+  const auto whole = Make(config);
+  const std::string held_out = Samples(*whole, Split::kHeldOut);
+  config.skip_corrupt = true;
+  for (int i = 0; i < 20; ++i) {
+    const std::string sample = std::to_string(i) + "/" + (i < 10 ? "0 " : "1 ");
+    if ((" " + held_out).find(" " + sample) != std::string::npos) continue;
+    const std::string name =
+        (i < 10 ? "train/a/" : "train/b/") + std::to_string(i) + ".png";
+    directory_.Write(name, "no picture");
+    const auto rest = Make(config);
+    EXPECT_EQ(rest->skipped_samples(), 1);
+    EXPECT_EQ(rest->size(Split::kTrain), 13);
+    EXPECT_EQ(Samples(*rest, Split::kHeldOut), held_out) << "without " << i;
+    directory_.Write(name, Plain(static_cast<uint8_t>(i)));
+  }
+}
+
+TEST_F(ImageFolderDatasetTest, FingerprintIsAlsoOfWhatIsLeftOut) {
+  WriteFew();
+  DataConfig config = Config();
+  const uint64_t whole = Make(config)->fingerprint();
+  const std::string hash = Make(config)->identity().SerializeAsString();
+  config.skip_corrupt = true;
+  EXPECT_EQ(Make(config)->fingerprint(), whole);
+  EXPECT_EQ(Make(config)->identity().SerializeAsString(), hash);
+  // Of the same size.
+  std::string damaged = Plain(1);
+  damaged[damaged.size() / 2] ^= 1;
+  directory_.Write("train/cat/a.png", damaged);
+  const auto first = Make(config);
+  EXPECT_EQ(first->skipped_samples(), 1);
+  EXPECT_NE(first->fingerprint(), whole);
+  EXPECT_NE(first->identity().SerializeAsString(), hash);
+  const auto again = Make(config);
+  EXPECT_EQ(again->fingerprint(), first->fingerprint());
+  EXPECT_EQ(again->identity().SerializeAsString(),
+            first->identity().SerializeAsString());
+  // Another file.
+  directory_.Write("train/cat/a.png", Plain(1));
+  damaged = Plain(2);
+  damaged[damaged.size() / 2] ^= 1;
+  directory_.Write("train/cat/b.PNG", damaged);
+  const auto other = Make(config);
+  EXPECT_EQ(other->skipped_samples(), 1);
+  EXPECT_NE(other->fingerprint(), whole);
+  EXPECT_NE(other->fingerprint(), first->fingerprint());
+}
+
+// It might be a sample at another rank, where it can be read.
+TEST_F(ImageFolderDatasetTest, AFileThatCannotBeReadIsNotLeftOut) {
+  WriteFew();
+  const std::string path = directory_.Write("train/cat/huge.png", "");
+  fs::resize_file(path, (uint64_t{1} << 28) + 1);
+  DataConfig config = Config();
+  config.skip_corrupt = true;
+  ExpectRefused(config, kInvalid, path + ": it has 268435457 bytes");
+}
+
 TEST_F(ImageFolderDatasetTest, FingerprintIsOfNamesAndSizes) {
   WriteFew();
   const uint64_t base = Make(Config())->fingerprint();
@@ -346,7 +417,30 @@ TEST_F(ImageFolderDatasetTest, FingerprintIsOfNamesAndSizes) {
   EXPECT_NE(Make(moved)->fingerprint(), base);
 }
 
-TEST_F(ImageFolderDatasetTest, ListingAndCheckingEndWhenTheyAreCancelled) {
+// Checking all would take seconds.
+TEST_F(ImageFolderDatasetTest, CheckingEndsWhenItIsCancelled) {
+  directory_.Write("train/dog/a.png", Plain(1));
+  const std::string large = directory_.Write(
+      "train/cat/0.png",
+      PngFile(SmoothPicture({1500, 1500}, 1), {.is_interlaced = true}));
+  for (int i = 1; i < 200; ++i) {
+    fs::create_symlink(
+        large, directory_.path() / "train/cat" / (std::to_string(i) + ".png"));
+  }
+  DataConfig config = Config();
+  config.skip_corrupt = true;
+  CancelToken cancel;
+  // By then they should be listed.
+  std::thread canceller([&cancel] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    cancel.Cancel("halted");
+  });
+  ExpectError(CreateDataset(config, &cancel).status(),
+              absl::StatusCode::kAborted, "halted");
+  canceller.join();
+}
+
+TEST_F(ImageFolderDatasetTest, ListingEndsWhenItIsCancelled) {
   WriteFew();
   CancelToken cancel;
   cancel.Cancel("halted");

@@ -15,18 +15,18 @@ constexpr int kMaxScans = 100;
 // libjpeg keeps all coefficients of a picture that comes in scans.
 constexpr long kMaxMemoryBytes = 1L << 30;  // NOLINT(google-runtime-int): its
 
-// libjpeg fills in grey after these and goes on.
+// After these libjpeg guesses, or fills in grey, and goes on.
 bool IsDamage(int code) {
   return code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER ||
-         code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE;
+         code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE ||
+         code == JWRN_EXTRANEOUS_DATA || code == JWRN_MUST_RESYNC;
 }
 
 bool IsOfKind(int code) {
   return code == JERR_NO_SOI || code == JERR_SOF_UNSUPPORTED ||
          code == JERR_BAD_PRECISION || code == JERR_CONVERSION_NOTIMPL ||
          code == JERR_COMPONENT_COUNT || code == JERR_ARITH_NOTIMPL ||
-         code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE ||
-         code == JERR_IMAGE_TOO_BIG;
+         code == JERR_NO_BACKING_STORE || code == JERR_IMAGE_TOO_BIG;
 }
 
 }  // namespace
@@ -67,6 +67,8 @@ absl::Status JpegReader::Error() const {
   errors_.format_message(reinterpret_cast<j_common_ptr>(
                              const_cast<jpeg_decompress_struct*>(&info_)),
                          text);
+  if (code == JERR_OUT_OF_MEMORY)
+    return absl::ResourceExhaustedError(absl::StrCat("the JPEG: ", text));
   if (IsOfKind(code))
     return absl::InvalidArgumentError(absl::StrCat("the JPEG: ", text));
   return absl::DataLossError(absl::StrCat("the JPEG is damaged: ", text));
@@ -97,6 +99,12 @@ bool JpegReader::TrySkip() {
 bool JpegReader::TryReadRow() {
   if (setjmp(jump_) != 0) return false;
   jpeg_read_scanlines(&info_, &row_, 1);
+  return true;
+}
+
+bool JpegReader::TryFinish() {
+  if (setjmp(jump_) != 0) return false;
+  jpeg_finish_decompress(&info_);
   return true;
 }
 
@@ -133,6 +141,10 @@ absl::Status JpegReader::ReadRow(uint8_t* row) {
   for (int64_t i = 0; i < size_.width * channels(); ++i)
     row[i] = static_cast<uint8_t>(255 - row[i]);
   return absl::OkStatus();
+}
+
+absl::Status JpegReader::Finish() {
+  return TryFinish() ? absl::OkStatus() : Error();
 }
 
 }  // namespace ringmaster

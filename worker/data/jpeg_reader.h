@@ -33,12 +33,16 @@ class JpegReader {
   // outlive the reader.
   //   INVALID_ARGUMENT  it is no JPEG, or of a kind that is not read
   //   DATA_LOSS         it is damaged
+  //   RESOURCE_EXHAUSTED  there is no memory
   [[nodiscard]] absl::Status ReadHeader(absl::Span<const uint8_t> file);
   // At 1/`shrink` (1, 2, 4 or 8) of its size, in grey or not.
   [[nodiscard]] absl::Status Start(int shrink, bool is_grey);
   [[nodiscard]] absl::Status SkipRows(int64_t count);
   // size().width * channels() bytes.
   [[nodiscard]] absl::Status ReadRow(uint8_t* row);
+  // After the last row: DATA_LOSS if the file does not end with it, as where
+  // damage made the decoder read too little.
+  [[nodiscard]] absl::Status Finish();
 
   // The picture's; from Start on, at its scale.
   PictureSize size() const { return size_; }
@@ -55,6 +59,7 @@ class JpegReader {
   bool TryStart();
   bool TrySkip();
   bool TryReadRow();
+  bool TryFinish();
   absl::Status Error() const;
 
   jpeg_decompress_struct info_ = {};

@@ -117,7 +117,8 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> file,
                reader.channels(), options.channels,
                part.picture.pixels.data() + y * place.width * options.channels);
   }
-  return absl::OkStatus();
+  const bool is_at_end = place.top + place.height == reader.size().height;
+  return is_at_end ? reader.Finish() : absl::OkStatus();
 }
 
 absl::Status DecodePng(absl::Span<const uint8_t> file,

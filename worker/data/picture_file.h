@@ -3,9 +3,10 @@
 //
 // Grey, palette, RGB and CMYK pictures of any depth become bytes of RGB, or of
 // grey (ITU-R BT.601). Transparency is ignored, and so is an orientation in
-// EXIF. Any bytes are fine; damage is an error, not grey pixels: a file that
-// ends early, a wrong checksum, a code that there is not. Errors do not name the
-// file.
+// EXIF. Any bytes are fine. Damage that shows is an error, not grey pixels: a
+// file that ends early, a wrong checksum, a code that there is not, data left
+// over. Not guaranteed: that damage within a JPEG shows; it has no checksums, and
+// other bits may be the codes of another picture. Errors do not name the file.
 // Thread-safety: pure.
 // Example:
 //   PicturePart part;
@@ -74,6 +75,7 @@ struct DecodeOptions {
 // it and not be empty. `part` may have been used before, which saves time.
 //   INVALID_ARGUMENT  this is no such picture, or has more than max_pixels
 //   DATA_LOSS         it is damaged (below the box that may remain unseen)
+//   RESOURCE_EXHAUSTED  there is no memory
 [[nodiscard]] absl::Status DecodePicture(
     absl::Span<const uint8_t> file, const DecodeOptions& options,
     absl::FunctionRef<PixelBox(PictureSize)> box_of, PicturePart& part);

@@ -126,32 +126,35 @@ TEST(PictureFileTest, CmykBecomesRgb) {
 // Rows above a box are skipped, those below are not read.
 TEST(PictureFileTest, ABoxHasThePixelsThatItHasInTheWhole) {
   const Picture rgb = SmoothPicture({120, 150}, 3);
-  const PixelBox box = {37, 41, 50, 61};
   for (const std::string& file :
        {PngFile(rgb), PngFile(rgb, {.is_interlaced = true}), JpegFile(rgb),
         JpegFile(rgb, {.is_progressive = true}),
         JpegFile(rgb, {.is_subsampled = false})}) {
     const Picture whole = DecodeAll(file, 3);
-    PicturePart part;
-    ASSERT_TRUE(Decode(
-                    file, {.channels = 3, .least = {120, 150}},
-                    [&](PictureSize size) {
-                      EXPECT_EQ(size, rgb.size);
-                      return box;
-                    },
-                    part)
-                    .ok());
-    ASSERT_EQ(part.picture.size, (PictureSize{box.height, box.width}));
-    EXPECT_EQ(part.top, 0);
-    EXPECT_EQ(part.left, 0);
-    EXPECT_EQ(part.height, box.height);
-    EXPECT_EQ(part.width, box.width);
-    for (int64_t y = 0; y < box.height; ++y) {
-      const auto row =
-          whole.pixels.begin() + ((box.top + y) * 150 + box.left) * 3;
-      EXPECT_TRUE(std::equal(row, row + box.width * 3,
-                             part.picture.pixels.begin() + y * box.width * 3))
-          << "row " << y;
+    for (const PixelBox& box :
+         {PixelBox{37, 41, 50, 61}, PixelBox{70, 0, 50, 150},
+          PixelBox{119, 41, 1, 61}}) {
+      PicturePart part;
+      ASSERT_TRUE(Decode(
+                      file, {.channels = 3, .least = {120, 150}},
+                      [&](PictureSize size) {
+                        EXPECT_EQ(size, rgb.size);
+                        return box;
+                      },
+                      part)
+                      .ok());
+      ASSERT_EQ(part.picture.size, (PictureSize{box.height, box.width}));
+      EXPECT_EQ(part.top, 0);
+      EXPECT_EQ(part.left, 0);
+      EXPECT_EQ(part.height, box.height);
+      EXPECT_EQ(part.width, box.width);
+      for (int64_t y = 0; y < box.height; ++y) {
+        const auto row =
+            whole.pixels.begin() + ((box.top + y) * 150 + box.left) * 3;
+        EXPECT_TRUE(std::equal(row, row + box.width * 3,
+                               part.picture.pixels.begin() + y * box.width * 3))
+            << "row " << y;
+      }
     }
   }
 }
@@ -208,6 +211,42 @@ TEST(PictureFileTest, DamageIsAnError) {
   ASSERT_TRUE(
       Decode(PngFile(rgb), {.channels = 3, .least = kSize}, All, part).ok());
   ExpectNear(part.picture, rgb, 0);
+}
+
+// Zeros are codes like others, of which too many or too few remain.
+TEST(PictureFileTest, MostDamageWithinAJpegShows) {
+  const std::string whole =
+      JpegFile(RoughPicture({600, 800}, 3), {.quality = 90});
+  const size_t scan = whole.find("\xff\xda") + 16;
+  const size_t places = 50;
+  const size_t distance = (whole.size() - scan - 4096) / places;
+  PicturePart part;
+  ASSERT_TRUE(
+      Decode(whole, {.channels = 3, .least = {600, 800}}, All, part).ok());
+  size_t reported = 0;
+  for (size_t i = 0; i < places; ++i) {
+    std::string file = whole;
+    file.replace(scan + i * distance, 4096, 4096, '\0');
+    const absl::Status status =
+        Decode(file, {.channels = 3, .least = {600, 800}}, All, part);
+    if (status.ok()) continue;
+    ExpectError(status, absl::StatusCode::kDataLoss, "is damaged: ");
+    ++reported;
+  }
+  EXPECT_GE(reported, 40u);
+}
+
+TEST(PictureFileTest, BytesThatAreLeftOverAreDamage) {
+  std::string file = JpegFile(SmoothPicture(kSize, 3));
+  file.insert(file.size() - 2, 100, 'x');
+  PicturePart part;
+  ExpectError(Decode(file, {.channels = 3}, All, part),
+              absl::StatusCode::kDataLoss, "extraneous bytes");
+  // Above them nothing is known of them.
+  const auto top = [](PictureSize size) -> PixelBox {
+    return {0, 0, size.height / 2, size.width};
+  };
+  EXPECT_TRUE(Decode(file, {.channels = 3}, top, part).ok());
 }
 
 TEST(PictureFileTest, OtherFilesAreRefused) {

@@ -39,14 +39,16 @@ void FindWeights(int64_t count, double begin, double length, int64_t size,
     }
     found.first[static_cast<size_t>(i)] = static_cast<int32_t>(first);
     int16_t* const weights = found.weights.data() + i * found.taps;
-    int32_t rest = 1 << kWeightBits;
+    // Sums are rounded, not weights, whose errors would add up: of hundreds of
+    // taps to as much as a weight.
+    double so_far = 0;
+    int64_t given = 0;
     for (int64_t k = 0; k < found.taps; ++k) {
-      weights[k] = static_cast<int16_t>(std::lround(
-          exact[static_cast<size_t>(k)] / sum * (1 << kWeightBits)));
-      rest -= weights[k];
+      so_far += exact[static_cast<size_t>(k)];
+      const int64_t rounded = std::lround(so_far / sum * (1 << kWeightBits));
+      weights[k] = static_cast<int16_t>(rounded - given);
+      given = rounded;
     }
-    int16_t& largest = *std::max_element(weights, weights + found.taps);
-    largest = static_cast<int16_t>(largest + rest);
   }
 }
 

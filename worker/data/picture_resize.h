@@ -3,7 +3,9 @@
 // as Pillow and torchvision have it.
 //
 // Guarantees: computes in whole numbers, so that all processors get the same
-// bytes; they are within 1 of the exact ones.
+// bytes. They are within 1 of the exact ones where no side becomes smaller than
+// a fifteenth. Beyond that each weight of a pixel is still within 2^-14 of the
+// exact one, and the sum of any neighbours' within as much.
 // Thread-safety: pure, but for the scratch.
 #ifndef RINGMASTER_WORKER_DATA_PICTURE_RESIZE_H_
 #define RINGMASTER_WORKER_DATA_PICTURE_RESIZE_H_

@@ -93,6 +93,23 @@ TEST(PictureResizeTest, IsTheWeightedMeanOfWhatAPixelCovers) {
   }
 }
 
+// Hundreds of weights, each of them rounded.
+TEST(PictureResizeTest, AStrongReductionIsStillTheWeightedMean) {
+  for (const PictureSize from : {PictureSize{8, 8192}, PictureSize{8192, 8}}) {
+    const PicturePart part = {RoughPicture(from, 1), 0, 0,
+                              static_cast<double>(from.height),
+                              static_cast<double>(from.width)};
+    const PictureSize size = {std::min<int64_t>(from.height, 64),
+                              std::min<int64_t>(from.width, 64)};
+    const std::vector<double> want = Naive(part, size);
+    const std::vector<uint8_t> got = Resize(part, size);
+    double most = 0;
+    for (size_t i = 0; i < want.size(); ++i)
+      most = std::max(most, std::abs(got[i] - want[i]));
+    EXPECT_LE(most, 0.7);
+  }
+}
+
 TEST(PictureResizeTest, OfTheSameSizeIsThePictureItself) {
   const PicturePart part = Whole({17, 23}, 3);
   EXPECT_EQ(Resize(part, part.picture.size), part.picture.pixels);

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 
@@ -23,6 +24,10 @@ void PngReader::Take(png_structp png, png_bytep to, size_t count) {
 }
 
 absl::Status PngReader::Error() const {
+  // libpng's and zlib's words; there are no codes.
+  const std::string_view text = message_;
+  if (text == "Out of memory" || text.ends_with("insufficient memory"))
+    return absl::ResourceExhaustedError("there is no memory for the PNG");
   return absl::DataLossError(absl::StrCat("the PNG is damaged: ", message_));
 }
 

@@ -43,7 +43,7 @@ absl::StatusOr<int> RunTop(const CommandContext& context,
   Screen screen(console);
   Bell bell;  // Nobody rings it.
   v1::Status shown;
-  v1::Status before;
+  RankTimes times;
   for (int64_t update = 1;; ++update) {
     const MonotonicTime next = context.clock.Now() + options.every;
     absl::StatusOr<v1::Status> status = context.client.GetStatus();
@@ -52,7 +52,8 @@ absl::StatusOr<int> RunTop(const CommandContext& context,
       return status.status();
     std::string notice;
     if (status.ok()) {
-      before = std::exchange(shown, *std::move(status));
+      shown = *std::move(status);
+      times.Add(shown);
     } else {
       notice = absl::StrCat("no news: ", status.status().message());
     }
@@ -63,7 +64,7 @@ absl::StatusOr<int> RunTop(const CommandContext& context,
       // A screen that scrolls away has room for every rank.
       if (!is_live) style.height = 1 << 20;
       const std::vector<std::string> lines =
-          TopLines(shown, before, notice, absl::Now(), style);
+          TopLines(shown, times, notice, absl::Now(), style);
       if (is_live) {
         screen.Draw(lines);
       } else {

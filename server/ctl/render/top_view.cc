@@ -1,8 +1,6 @@
 #include "server/ctl/render/top_view.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,18 +12,6 @@
 
 namespace ringmaster::ctl {
 namespace {
-
-// A rank of a generation: figures of another one began anew.
-using RankKey = std::tuple<std::string, int64_t, int>;
-
-RankKey KeyOf(const v1::Job& job, const v1::Member& member) {
-  return {job.id(), job.generation(), member.rank()};
-}
-
-struct StepTime {
-  absl::Duration whole;
-  absl::Duration waiting;
-};
 
 StepTime TimeOf(const v1::Member& member) {
   return {FromProto(member.figures().duration()),
@@ -100,28 +86,55 @@ void AppendWithin(std::vector<std::string> lines, int room, const char* things,
 
 }  // namespace
 
-std::vector<RankLoad> RankLoads(const v1::Status& now,
-                                const v1::Status& before) {
-  std::map<RankKey, StepTime> earlier;
-  for (const v1::Job& job : before.jobs()) {
-    for (const v1::Member& member : job.members())
-      earlier[KeyOf(job, member)] = TimeOf(member);
+RankTimes::Key RankTimes::KeyOf(const v1::Job& job, const v1::Member& member) {
+  return {job.id(), job.generation(), member.rank()};
+}
+
+RankTimes::Times RankTimes::Of(const v1::Job& job,
+                               const v1::Member& member) const {
+  const auto found = times_.find(KeyOf(job, member));
+  return found == times_.end() ? Times{.last = TimeOf(member)} : found->second;
+}
+
+void RankTimes::Add(const v1::Status& status) {
+  std::map<Key, Times> times;
+  for (const v1::Job& job : status.jobs()) {
+    for (const v1::Member& member : job.members()) {
+      const StepTime now = TimeOf(member);
+      Times rank = Of(job, member);
+      // Figures that fell are those of a rank that began anew.
+      if (now.whole < rank.last.whole) rank = {};
+      if (now.whole > rank.last.whole) rank.earlier = rank.last;
+      rank.last = now;
+      times[KeyOf(job, member)] = rank;
+    }
   }
+  times_ = std::move(times);
+}
+
+std::vector<RankLoad> RankLoads(const v1::Status& now, const RankTimes& times) {
   std::vector<RankLoad> loads;
   for (const v1::Job& job : now.jobs()) {
     if (!IsActive(job)) continue;
     const size_t first = loads.size();
     double sum = 0;
     int known = 0;
+    // Shares of the last steps are not compared with those of all steps.
+    const bool is_since_earlier =
+        std::any_of(job.members().begin(), job.members().end(),
+                    [&](const v1::Member& member) {
+                      return times.Of(job, member).earlier.has_value();
+                    });
     for (const v1::Member& member : job.members()) {
       RankLoad load{.job = &job, .member = &member};
-      StepTime time = TimeOf(member);
-      if (const auto found = earlier.find(KeyOf(job, member));
-          found != earlier.end() && found->second.whole < time.whole) {
-        time.whole -= found->second.whole;
-        time.waiting -= found->second.waiting;
+      const RankTimes::Times rank = times.Of(job, member);
+      StepTime time = rank.last;
+      if (rank.earlier.has_value()) {
+        time.whole -= rank.earlier->whole;
+        time.waiting -= rank.earlier->waiting;
       }
-      if (time.whole > absl::ZeroDuration()) {
+      if (rank.earlier.has_value() == is_since_earlier &&
+          time.whole > absl::ZeroDuration()) {
         load.wait_ratio =
             std::clamp(absl::FDivDuration(time.waiting, time.whole), 0.0, 1.0);
         sum += load.wait_ratio;
@@ -144,14 +157,14 @@ std::vector<RankLoad> RankLoads(const v1::Status& now,
 }
 
 std::vector<std::string> TopLines(const v1::Status& status,
-                                  const v1::Status& before,
+                                  const RankTimes& times,
                                   const std::string& notice, absl::Time now,
                                   const Style& style) {
   const int height = std::max(1, style.height - 1);
   std::vector<std::string> lines = PoolLines(status, now, style);
   if (!notice.empty())
     lines.push_back(Paint(style, Color::kRed, Printable(notice)));
-  std::vector<std::string> ranks = RankTable(RankLoads(status, before), style);
+  std::vector<std::string> ranks = RankTable(RankLoads(status, times), style);
   lines.emplace_back();
   if (status.jobs().empty()) {
     lines.emplace_back("no jobs; submit one with: ringctl submit JOB.yaml");

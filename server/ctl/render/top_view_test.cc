@@ -65,21 +65,67 @@ TEST(RankLoadsTest, ThoseThatOthersWaitForComeFirst) {
   EXPECT_EQ(loads[3].holds_up_ratio, 0);
 }
 
-TEST(RankLoadsTest, FiguresAreThoseSinceTheStatusBefore) {
-  v1::Status before;
-  *before.add_jobs() = JobOf("a", {50, 50});
-  v1::Status now;
-  v1::Job& job = *now.add_jobs();
+// Of one job in its third generation.
+v1::Status StatusOf(const std::vector<v1::Member>& members) {
+  v1::Status status;
+  v1::Job& job = *status.add_jobs();
   job = JobOf("a", {});
-  *job.add_members() = MemberOf(0, 110, 50);
-  *job.add_members() = MemberOf(1, 110, 59);
-  const std::vector<RankLoad> loads = RankLoads(now, before);
+  for (const v1::Member& member : members) *job.add_members() = member;
+  return status;
+}
+
+TEST(RankLoadsTest, FiguresAreThoseSinceTheStatusBefore) {
+  RankTimes times;
+  times.Add(StatusOf({MemberOf(0, 100, 50), MemberOf(1, 100, 50)}));
+  v1::Status now = StatusOf({MemberOf(0, 110, 50), MemberOf(1, 110, 59)});
+  times.Add(now);
+  const std::vector<RankLoad> loads = RankLoads(now, times);
   EXPECT_THAT(loads[0].holds_up_ratio, DoubleNear(0.9, 1e-9));
   EXPECT_EQ(loads[0].member->rank(), 0);
   // Those of another generation began anew.
-  before.mutable_jobs(0)->set_generation(2);
-  EXPECT_THAT(RankLoads(now, before)[0].wait_ratio,
+  now.mutable_jobs(0)->set_generation(4);
+  times.Add(now);
+  EXPECT_THAT(RankLoads(now, times)[0].wait_ratio,
               DoubleNear(50.0 / 110, 1e-9));
+}
+
+TEST(RankLoadsTest, ARankBetweenTwoStepsShowsTheLastOnes) {
+  RankTimes times;
+  times.Add(StatusOf({MemberOf(0, 100, 50), MemberOf(1, 100, 50)}));
+  const v1::Status now = StatusOf({MemberOf(0, 110, 50), MemberOf(1, 110, 59)});
+  for (int screen = 0; screen < 3; ++screen) {
+    times.Add(now);
+    const std::vector<RankLoad> loads = RankLoads(now, times);
+    EXPECT_THAT(loads[0].wait_ratio, DoubleNear(0, 1e-9));
+    EXPECT_THAT(loads[1].wait_ratio, DoubleNear(0.9, 1e-9));
+  }
+}
+
+TEST(RankLoadsTest, TheLastStepsAreNotComparedWithAllSteps) {
+  RankTimes times;
+  v1::Status now = StatusOf(
+      {MemberOf(0, 100, 0), MemberOf(1, 100, 0), MemberOf(2, 100, 90)});
+  times.Add(now);
+  // No rank has made a step: that of all shows.
+  times.Add(now);
+  EXPECT_THAT(RankLoads(now, times)[2].wait_ratio, DoubleNear(0.9, 1e-9));
+  now = StatusOf(
+      {MemberOf(0, 110, 5), MemberOf(1, 110, 5), MemberOf(2, 100, 90)});
+  times.Add(now);
+  for (const RankLoad& load : RankLoads(now, times)) {
+    EXPECT_EQ(load.holds_up_ratio, 0);
+    EXPECT_THAT(load.wait_ratio,
+                DoubleNear(load.member->rank() == 2 ? -1 : 0.5, 1e-9));
+  }
+}
+
+TEST(RankLoadsTest, FiguresThatFellBeginAnew) {
+  RankTimes times;
+  times.Add(StatusOf({MemberOf(0, 90, 0)}));
+  times.Add(StatusOf({MemberOf(0, 100, 0)}));
+  const v1::Status now = StatusOf({MemberOf(0, 10, 4)});
+  times.Add(now);
+  EXPECT_THAT(RankLoads(now, times)[0].wait_ratio, DoubleNear(0.4, 1e-9));
 }
 
 TEST(RankLoadsTest, ARankWithoutAStepIsNotKnown) {

@@ -71,6 +71,16 @@ Picture SmoothPicture(PictureSize size, int64_t channels, int seed) {
   return picture;
 }
 
+Picture RoughPicture(PictureSize size, int64_t channels) {
+  Picture picture = {size, channels, {}};
+  uint32_t state = 1;
+  for (int64_t i = 0; i < size.height * size.width * channels; ++i) {
+    state = state * 1664525 + 1013904223;
+    picture.pixels.push_back(static_cast<uint8_t>(state >> 24));
+  }
+  return picture;
+}
+
 std::string PngFile(const Picture& picture, const PngForm& form) {
   RM_CHECK(picture.channels == 1 || picture.channels == 3, "grey or RGB");
   std::vector<uint8_t> rows;

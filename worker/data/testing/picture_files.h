@@ -11,6 +11,8 @@ namespace ringmaster {
 
 // Waves of all channels; each seed has others.
 Picture SmoothPicture(PictureSize size, int64_t channels, int seed = 0);
+// Of bytes without a pattern, always the same ones.
+Picture RoughPicture(PictureSize size, int64_t channels);
 
 struct PngForm {
   int bit_depth = 8;  // 16: each value v as 257 * v

@@ -60,6 +60,9 @@ absl::Status SumOverRanks(Communicator& communicator, MonotonicTime deadline,
 // Targets that a rank computes between two exchanges. The exchanges keep ranks
 // together and are the progress that a watcher sees in a long evaluation.
 constexpr int64_t kRoundTargets = 4096;
+// Samples likewise where they are decoded: the largest pictures may take a second
+// each.
+constexpr int64_t kRoundDecodedSamples = 32;
 
 // Over the samples at positions `part`; those of classes are counted, too.
 absl::StatusOr<Prediction> PredictPart(TrainingState& state,
@@ -98,9 +101,12 @@ absl::StatusOr<EvaluationRecord> Evaluate(TrainingState& state,
   const PermutationSampler sampler(state.config().data.seed, held_out);
   Batch batch(state.model().max_batch(), state.dataset().shape());
 
-  const int64_t round_samples =
-      std::max<int64_t>(1, kRoundTargets / state.targets()) *
-      communicator.world_size();
+  // Large pictures take longer to decode than the model takes for them. All that
+  // this depends on is the job's, so the ranks make the same rounds.
+  int64_t rank_samples = std::max<int64_t>(1, kRoundTargets / state.targets());
+  if (state.dataset().decodes())
+    rank_samples = std::min(rank_samples, kRoundDecodedSamples);
+  const int64_t round_samples = rank_samples * communicator.world_size();
   const int64_t classes = state.model().input().sample_classes();
   std::optional<ClassCounts> counts;
   if (classes > 0) counts.emplace(classes);
