@@ -28,16 +28,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 torch.set_num_threads(1)
 settings = json.loads(sys.argv[1])
-dist.init_process_group("gloo")
-rank, size = dist.get_rank(), dist.get_world_size()
 is_new = "RINGMASTER_GROUP" in os.environ
+dist.init_process_group("gloo")
+assert "RINGMASTER_GROUP" not in os.environ  # what the script starts is not new
+rank, size = dist.get_rank(), dist.get_world_size()
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 def network(seed):
     torch.manual_seed(seed)
     layers = [layer for _ in range(4) for layer in (nn.Linear(20, 20), nn.Tanh())]
     return nn.Sequential(nn.Linear(8, 20), *layers, nn.Linear(20, 1)).double()
-features = torch.randn(600, 8, dtype=torch.double, generator=torch.Generator().manual_seed(1))
+features = torch.randn(120, 8, dtype=torch.double, generator=torch.Generator().manual_seed(1))
 def loss_of(model, indices):
     batch = features[indices]
     return (model(batch) - torch.sin(batch.sum(1, keepdim=True))).square().mean()
@@ -49,8 +50,8 @@ model = network(99 if is_new else 5)
 if not settings.get("plain"):
     model = DistributedDataParallel(model, bucket_cap_mb=0.002, **settings.get("ddp", {}))
 optimizer, scheduler = optimizer_of(model)
-sampler = ringmaster_torch.DistributedSampler(range(600))
-loader = DataLoader(torch.arange(600), 2, sampler=sampler)
+sampler = ringmaster_torch.DistributedSampler(range(120))
+loader = DataLoader(torch.arange(120), 2, sampler=sampler)
 progress = {"epoch": 0, "step": 0}
 def count(name):
     return len([other for other in os.listdir(".") if other.startswith(name)])
@@ -68,7 +69,8 @@ if is_new:
     print("joined at", progress["epoch"], progress["step"])
     open(f"joined-{rank}", "w").close()
 used = []
-for progress["epoch"] in range(progress["epoch"], 2):
+is_over = False
+while not is_over:
     sampler.set_epoch(progress["epoch"])
     for batch in loader:
         step = progress["step"]
@@ -77,7 +79,7 @@ for progress["epoch"] in range(progress["epoch"], 2):
                 os.kill(os.getppid(), signal.SIGKILL)
                 time.sleep(60)
             die()
-        # Else they would be done before others come.
+        # Epochs go on until others have come: few, if one is about to.
         while step == 12 and count("begins") < lost or os.path.exists("died") and not os.path.exists("again"):
             time.sleep(0.01)
         if count("joined") < lost:
@@ -95,6 +97,10 @@ for progress["epoch"] in range(progress["epoch"], 2):
         with open(f"new-{rank}", "w") as file:
             json.dump(used, file)
         os.rename(f"new-{rank}", f"used-{rank}-{is_new}.json")
+    progress["epoch"] += 1
+    joined = torch.tensor(count("joined"))
+    dist.all_reduce(joined, op=dist.ReduceOp.MIN)
+    is_over = progress["epoch"] >= 2 and int(joined) == lost
 print("steps", progress["step"], "loss", float(loss))
 moments = [optimizer.state[parameter][name] for parameter in model.parameters() for name in ("exp_avg", "exp_avg_sq")]
 print("parameters", zlib.crc32(b"".join(value.detach().numpy().tobytes() for value in [*model.parameters(), *moments])))
@@ -131,40 +137,36 @@ class ReplacementTest(TorchCase):
         self.assertEqual(len(set(re.findall(r"steps (\d+)", run.stdout))), 1, run.stdout)
         self.assertIn("[0] equal", run.stdout)
         for loss in re.findall(r"loss ([\d.e-]+)$", run.stdout, re.MULTILINE):
-            self.assertLess(float(loss), 1.0)
-        for epoch in (0, 1):
-            counts = [0] * 600
-            for steps in self.used().values():
-                for of_epoch, _, batch in steps:
-                    for index in batch if of_epoch == epoch else ():
-                        counts[index] += 1
-            self.assertEqual(min(counts), 1, f"epoch {epoch}: {counts.count(0)} samples were not used")
+            self.assertLess(float(loss), 4.0)
+        counts = {}
+        for steps in self.used().values():
+            for epoch, _, batch in steps:
+                for index in batch:
+                    counts.setdefault(epoch, [0] * 120)[index] += 1
+        self.assertGreaterEqual(len(counts), 2)
+        for epoch, of_epoch in counts.items():
+            self.assertEqual(min(of_epoch), 1, f"epoch {epoch}: {of_epoch.count(0)} samples were not used")
             # So that all ranks have as many.
-            self.assertLessEqual(sum(counts) - 600, 2, f"epoch {epoch}")
+            self.assertLessEqual(sum(of_epoch) - 120, 2, f"epoch {epoch}")
 
-    def run_script(self, *flags, ranks=3, **settings):
-        for pattern in ("begins-*", "joined-*", "used-*"):
-            for old in self.directory.glob(pattern):
-                old.unlink()
-        return self.run_here(SCRIPT, *flags, arguments=[json.dumps(settings)], ranks=ranks)
+    def run_script(self, **settings):
+        return self.run_here(SCRIPT, arguments=[json.dumps(settings)])
 
     def test_a_new_process_takes_the_place_of_one_that_was_killed(self):
-        for settings in ({"victim": 1}, {"victim": 0, "ddp": {"gradient_as_bucket_view": True}},
-                         {"victim": 2, "ddp": {"find_unused_parameters": True}}, {"victim": 1, "plain": True}):
-            with self.subTest(**settings):
-                run = self.run_script(**settings)
-                self.check(run)
-                self.assertRegex(run.stdout, rf"\[{settings['victim']}\] joined at 0 \d+\n")
+        run = self.run_script(victim=2, ddp={"find_unused_parameters": True})
+        self.check(run)
+        self.assertRegex(run.stdout, r"\[2\] joined at \d+ \d+\n")
 
     def test_one_that_is_killed_as_it_joins_is_lost_like_any_other(self):
-        run = self.run_script(victim=1, dies=True)
+        # In a loop that reduces gradients itself.
+        run = self.run_script(victim=1, dies=True, plain=True)
         self.check(run)
         self.assertEqual(run.stderr.count("rank 1 was killed by signal 9 (Killed); 2 of 3 ranks go on"), 2, run.stderr)
         self.assertEqual(run.stderr.count("new processes have the places and the state of rank 1; 3 of 3 ranks go on"), 1, run.stderr)
 
     def test_two_that_are_lost_are_both_replaced(self):
         # Rank 0 and its store are among them.
-        run = self.run_script(victim=0, other=2)
+        run = self.run_script(victim=0, other=2, ddp={"gradient_as_bucket_view": True})
         self.check(run)
         self.assertEqual(run.stdout.count("joined at"), 2)
 
@@ -182,7 +184,7 @@ class ReplacementTest(TorchCase):
             cluster.await_workers(4)
             job = self.job(cluster, SCRIPT, json.dumps({"victim": 1, "takes_worker": True}))
             cluster.await_job(job, "SUCCEEDED")
-            self.assertEqual(sum('text="joined at 0 ' in worker.output() for worker in workers), 1)
+            self.assertEqual(sum('text="joined at ' in worker.output() for worker in workers), 1)
             ends = [end for worker in workers for end in re.findall(r'text="parameters (\d+)"', worker.output())]
             self.assertEqual((len(ends), len(set(ends))), (3, 1))
             self.assertTrue(any('text=equal' in worker.output() for worker in workers))
@@ -194,8 +196,10 @@ class ReplacementTest(TorchCase):
             cluster.await_workers(3)
             job = self.job(cluster, BEGIN + """
 print("pid", os.getpid())
-while not os.path.exists("done"):
-    dist.barrier()
+is_over = torch.tensor(0)
+while not is_over:
+    is_over.fill_(os.path.exists("done"))
+    dist.all_reduce(is_over, op=dist.ReduceOp.MAX)
     time.sleep(0.01)
 """)
             pids = lambda: {rank: int(pid) for worker in workers for rank, pid in re.findall(r' rank=(\d) text="pid (\d+)"', worker.output())}
@@ -225,6 +229,10 @@ def refused(**arguments):
         print(error)
 refused(sampler=torch.utils.data.SequentialSampler([1]))
 refused(model=DistributedDataParallel(model, static_graph=True))
+refused(state=lambda: open("/dev/null"))
+group = dist.new_group()
+refused()
+dist.destroy_process_group(group)
 sampler = ringmaster_torch.DistributedSampler(range(4))
 ringmaster_torch.attach(model=model, optimizer=optimizer, sampler=sampler)
 refused()
@@ -241,16 +249,11 @@ except RuntimeError as error:
         self.assertEqual(run.stdout.splitlines(), [
             "[0] ringmaster_torch.attach: sampler is to be a ringmaster_torch.DistributedSampler, not a SequentialSampler",
             "[0] ringmaster_torch.attach: no rank can be replaced with static_graph=True",
+            "[0] ringmaster_torch.attach: the state cannot be given to a new process: cannot pickle '_io.TextIOWrapper' object",
+            "[0] ringmaster_torch.attach: no rank can be replaced in a program that has process groups beside the default one",
             "[0] ringmaster_torch.attach is called once in a process",
             "[0] ringmaster_torch.attach: the DataLoader of its sampler must not read ahead: num_workers=0",
             "[0] ringmaster: no process group can be made after ringmaster_torch.attach: a new process would not have it"])
-        run = self.run_here(BEGIN + """
-import ringmaster_torch
-dist.new_group()
-model = torch.nn.Linear(2, 2)
-ringmaster_torch.attach(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=1))
-""", ranks=1)
-        self.assertIn("no rank can be replaced in a program that has process groups beside the default one", run.stderr)
 
     def test_elsewhere_attach_does_nothing(self):
         run = self.run_here(BEGIN + """

@@ -4,7 +4,6 @@
 
 #include "absl/status/statusor.h"
 #include "common/logging/logging.h"
-#include "worker/external/command_states.h"
 
 namespace ringmaster {
 
@@ -100,17 +99,18 @@ std::string CommandAttempt::group() const {
 bool CommandAttempt::is_free() const {
   if (is_asked_to_end_) return false;
   return rank_ < 0 || (command_->has_ended() && !view_.Has(rank_) &&
-                       (is_newcomer_ || command_->signal() > 0));
+                       (is_attaching() || command_->signal() > 0));
 }
 
 bool CommandAttempt::lives() const { return state() == command_state::kLives; }
 
 bool CommandAttempt::has_failed() const {
-  return state() == command_state::kFailed;
+  return state() == command_state::kFailed && !is_attaching();
 }
 
 bool CommandAttempt::was_killed() const {
-  return state() > command_state::kKilled && view_.Has(rank_);
+  return state() > command_state::kKilled && view_.Has(rank_) &&
+         !is_attaching();
 }
 
 std::optional<MonotonicTime> CommandAttempt::awaits_view_since() const {
@@ -121,6 +121,12 @@ void CommandAttempt::SetView(View view) {
   view_ = std::move(view);
   lost_since_.reset();
   if (views_ != nullptr && lives()) views_->Send(view_);
+}
+
+std::set<int> CommandAttempt::LostFor(absl::Duration limit) const {
+  const std::optional<MonotonicTime> since = awaits_view_since();
+  if (!since.has_value() || clock_.Now() < *since + limit) return {};
+  return views_->lost();
 }
 
 void CommandAttempt::AnswerLost(const std::vector<int64_t>& states,

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
@@ -18,6 +19,7 @@
 #include "common/transport/cancel_token.h"
 #include "worker/external/command_environment.h"
 #include "worker/external/command_setup.h"
+#include "worker/external/command_states.h"
 #include "worker/external/running_command.h"
 #include "worker/views/view.h"
 #include "worker/views/view_server.h"
@@ -59,24 +61,43 @@ class CommandAttempt {
   [[nodiscard]] bool is_waiting() const {
     return is_newcomer_ && !view_.Has(rank_);
   }
+  // It is a newcomer that has not said yet that it takes in others: it has no part
+  // in how the attempt ends, and is lost however it ends itself.
+  [[nodiscard]] bool is_attaching() const {
+    return is_newcomer_ && !has_attached();
+  }
+  // It has said so at some time.
+  [[nodiscard]] bool has_attached() const {
+    return views_ != nullptr && views_->has_attached();
+  }
   // What the others need to reach it, once it waits for them alone; else empty.
   [[nodiscard]] std::string joining_member() const;
   // What newcomers need to reach this one, which is in the view and lives; empty if it
   // takes in none.
   [[nodiscard]] std::string group() const;
-  // It is in the view and lives, and takes in no newcomers.
+  // It is in the view and lives, and takes in no newcomers; it is none that is
+  // about to.
   [[nodiscard]] bool refuses_newcomers() const {
-    return lives() && view_.Has(rank_) && group().empty();
+    return lives() && view_.Has(rank_) && !is_attaching() && group().empty();
   }
   // A newcomer may be started in its place, or, without a command, in that of any
   // that is lost.
   [[nodiscard]] bool is_free() const;
   [[nodiscard]] const CommandPlace& place() const { return place_; }
   [[nodiscard]] bool lives() const;
+  // It has ended by itself with 0, and was no newcomer that had not attached.
+  [[nodiscard]] bool has_ended_well() const {
+    return state() == command_state::kEnded && !is_attaching();
+  }
   // It has ended by itself, and not well.
   [[nodiscard]] bool has_failed() const;
   // By a signal, and the others have not gone on without it.
   [[nodiscard]] bool was_killed() const;
+  // It has ended in the view before it had attached.
+  [[nodiscard]] bool is_vain() const {
+    return is_attaching() && view_.Has(rank_) &&
+           state() > command_state::kLives;
+  }
   // It lives, and was not asked to end.
   [[nodiscard]] bool can_go_on() const {
     return lives() && !is_asked_to_end_ && views_ != nullptr &&
@@ -104,10 +125,15 @@ class CommandAttempt {
     return view_.number > 0 &&
            view_.ranks.size() < static_cast<size_t>(world_size_);
   }
+  // The ranks that the command has waited for a view without for `limit`, or
+  // longer.
+  [[nodiscard]] std::set<int> LostFor(absl::Duration limit) const;
   // Has the command's wait for a view without a rank fail if none will come:
   // the rank does not live, of `states`, and yet no view was made; or it does,
   // and the command has waited for `limit`.
   void AnswerLost(const std::vector<int64_t>& states, absl::Duration limit);
+  // Ends the command for the others' sake; a newcomer's place is free then.
+  void Kill() { command_->Terminate(absl::ZeroDuration()); }
 
  private:
   Clock& clock_;

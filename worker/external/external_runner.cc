@@ -19,7 +19,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/config/address.h"
 #include "common/files/file_roots.h"
 #include "common/job/field_rules.h"
@@ -63,8 +65,12 @@ constexpr int64_t kMostEarlyLosses = 3;
 // to end, with kStopInterval between: a process of PyTorch's takes its time.
 constexpr int kMostAsked = 100;
 
-// So many newcomers that end before they join are enough to know that they do.
+// So many newcomers that end before they have attached are enough to know that
+// they do; and a rank has no more new ones within kNewcomerTime, since each of
+// them interrupts the others.
 constexpr int kMostVainNewcomers = 3;
+constexpr size_t kMostNewcomers = 3;
+constexpr absl::Duration kNewcomerTime = absl::Minutes(1);
 
 // Views of one generation have numbers from its own times this on.
 constexpr int64_t kViewsOfGeneration = 1 << 20;
@@ -138,9 +144,13 @@ class ExternalRunner final : public JobRunner {
   [[nodiscard]] absl::Status StartNewcomers(RankMeeting& meeting);
   // The rank that this one is to start so; -1: none.
   [[nodiscard]] absl::StatusOr<int> AgreeOnPlaces(RankMeeting& meeting) const;
-  [[nodiscard]] bool CanHaveNewcomer() const {
-    return attempt_->is_free() && vain_newcomers_ < kMostVainNewcomers;
-  }
+  [[nodiscard]] bool CanHaveNewcomer() const;
+  // Notes whether the newcomer here has attached, or was the last one in vain.
+  void LookAtNewcomer();
+  // Tells those who wait for a view without a rank that lives that none comes; a
+  // newcomer that has not attached is ended for it instead.
+  [[nodiscard]] absl::Status AnswerLost(RankMeeting& meeting);
+  void ForgetNewcomers();
   // For those who ask whether the command goes on in another generation.
   void NoteAttempt();
   // Ends this rank's command within `grace`.
@@ -148,7 +158,8 @@ class ExternalRunner final : public JobRunner {
   // The status of this rank if no more attempts are made.
   [[nodiscard]] absl::Status FailureOf(int failed_rank) const;
   void NoteRestart(bool is_free);
-  void NoteView(const View& before, bool takes_newcomers);
+  // `missing`: why nobody takes the place of a lost one; may be empty.
+  void NoteView(const View& before, std::string_view missing);
   void NoteFailure(const std::string& message);
   // The step is applied, or it is not.
   void SetDone(bool is_done);
@@ -178,7 +189,11 @@ class ExternalRunner final : public JobRunner {
   int64_t starts_ = 0;        // of the commands
   int64_t failures_ = 0;      // for which they were started again
   int64_t early_losses_ = 0;  // the same, as a rank was killed while they met
-  int vain_newcomers_ = 0;  // in a row, that were started here and did not join
+  int vain_newcomers_ = 0;    // in a row, started here, that have not attached
+  bool has_given_up_newcomers_ = false;         // and said so
+  std::vector<MonotonicTime> newcomer_starts_;  // here, the last ones
+  // A command has ended with 0: the script is at its end.
+  bool has_ended_ = false;
 
   LiveGeneration live_;
 };
@@ -366,8 +381,8 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
   const bool is_old = number() < all[kNumber];
   if (is_old) StopAttempt(RunningCommand::kShortGrace);
   if (attempt_ != nullptr) attempt_->Look();
-  const bool has_command =
-      attempt_ != nullptr && attempt_->rank() >= 0 && !attempt_->is_waiting();
+  const bool has_command = attempt_ != nullptr && attempt_->rank() >= 0 &&
+                           !attempt_->is_waiting() && !attempt_->is_attaching();
   const bool goes_on = has_command && attempt_->can_go_on();
   const bool is_over = has_command && attempt_->is_over();
   // One that was killed is lost, as if its worker were.
@@ -396,7 +411,7 @@ absl::StatusOr<bool> ExternalRunner::GoOn(RankMeeting& meeting) {
 absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
   ASSIGN_OR_RETURN(CommandPlace place, AgreeOnPlace(meeting));
   ++starts_;
-  vain_newcomers_ = 0;
+  ForgetNewcomers();
   attempt_ = std::make_unique<CommandAttempt>(setup_, std::move(place),
                                               options_.output_file, clock_);
   return absl::OkStatus();
@@ -404,12 +419,44 @@ absl::Status ExternalRunner::StartAttempt(RankMeeting& meeting) {
 
 void ExternalRunner::NoteAttempt() {
   if (attempt_ != nullptr) attempt_->Look();
-  can_go_on_ =
-      attempt_ != nullptr && (attempt_->can_go_on() || attempt_->is_over());
+  can_go_on_ = attempt_ != nullptr && !attempt_->is_attaching() &&
+               (attempt_->can_go_on() || attempt_->is_over());
+}
+
+void ExternalRunner::ForgetNewcomers() {
+  vain_newcomers_ = 0;
+  has_given_up_newcomers_ = has_ended_ = false;
+  newcomer_starts_.clear();
+}
+
+bool ExternalRunner::CanHaveNewcomer() const {
+  const MonotonicTime now = clock_.Now();
+  return attempt_->is_free() && vain_newcomers_ < kMostVainNewcomers &&
+         (newcomer_starts_.size() < kMostNewcomers ||
+          newcomer_starts_.front() + kNewcomerTime <= now);
+}
+
+void ExternalRunner::LookAtNewcomer() {
+  if (attempt_->has_attached()) vain_newcomers_ = 0;
+  if (vain_newcomers_ < kMostVainNewcomers || has_given_up_newcomers_ ||
+      attempt_->rank() < 0 || !attempt_->is_free()) {
+    return;
+  }
+  has_given_up_newcomers_ = true;
+  NoteFailure(absl::StrCat(
+      "no more processes are started in the place of rank ", attempt_->rank(),
+      ": ", vain_newcomers_,
+      " have ended before they had come through ringmaster_torch.attach; what "
+      "they say is in the log"));
 }
 
 void ExternalRunner::StopAttempt(absl::Duration grace) {
   if (attempt_ == nullptr) return;
+  // Its end is not its fault.
+  if (attempt_->is_attaching() && !attempt_->command().has_ended() &&
+      vain_newcomers_ > 0) {
+    --vain_newcomers_;
+  }
   attempt_->Stop(std::min(stop_grace(), grace), *live_.cancel());
   attempt_.reset();
 }
@@ -424,20 +471,52 @@ absl::StatusOr<std::vector<int64_t>> ExternalRunner::StatesOfAll(
   return states;
 }
 
+absl::Status ExternalRunner::AnswerLost(RankMeeting& meeting) {
+  // By rank, whether it is attaching; and whether somebody has waited for a view
+  // without it for so long that it is to end if it is, before others fail.
+  const auto size = static_cast<size_t>(attempt_->world_size());
+  std::vector<int64_t> all(2 * size);
+  const int own = attempt_->rank();
+  if (own >= 0 && attempt_->is_attaching() && attempt_->view().Has(own))
+    all[static_cast<size_t>(own)] = 1;
+  for (const int rank : attempt_->LostFor(options_.lost_limit / 2))
+    all[size + static_cast<size_t>(rank)] = 1;
+  RETURN_IF_ERROR(meeting.TakeMaxima(all));
+  ASSIGN_OR_RETURN(std::vector<int64_t> states, StatesOfAll(meeting));
+  absl::Duration limit = options_.lost_limit;
+  for (size_t rank = 0; rank < size; ++rank) {
+    if (all[rank] == 0) continue;
+    // The next view is without it, if it has ended.
+    states[rank] = command_state::kLives;
+    if (all[size + rank] == 0) continue;
+    // Others may have lost each other on its account.
+    limit = 3 * options_.lost_limit;
+    if (static_cast<int>(rank) == own) attempt_->Kill();
+  }
+  attempt_->AnswerLost(states, limit);
+  return absl::OkStatus();
+}
+
 absl::Status ExternalRunner::ChangeView(RankMeeting& meeting) {
-  std::array<int64_t, 2> all = {
+  std::array<int64_t, 3> all = {
       std::max(attempt_->view().number + 1,
                assignment_.generation * kViewsOfGeneration),
-      attempt_->refuses_newcomers() ? 1 : 0};
+      attempt_->refuses_newcomers() ? 1 : 0,
+      attempt_->lives() && attempt_->has_attached() ? 1 : 0};
   RETURN_IF_ERROR(meeting.TakeMaxima(all));
   ASSIGN_OR_RETURN(std::vector<Newcomer> newcomers, AgreeOnNewcomers(meeting));
   ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
-  if (!attempt_->joining_member().empty()) vain_newcomers_ = 0;
   const View before = attempt_->view();
   View view = ViewOf(states, before, all[0]);
   view.newcomers = std::move(newcomers);
   attempt_->SetView(std::move(view));
-  NoteView(before, /*takes_newcomers=*/all[1] == 0);
+  NoteView(before,
+           all[1] == 0 ? ""
+           : all[2] == 0
+               ? "no other takes a lost one's place, since the script does not "
+                 "call ringmaster_torch.attach (docs/pytorch.md)"
+               : "no other takes a lost one's place yet, since not all ranks "
+                 "have called ringmaster_torch.attach");
   return absl::OkStatus();
 }
 
@@ -467,7 +546,9 @@ absl::StatusOr<std::vector<Newcomer>> ExternalRunner::AgreeOnNewcomers(
     if (joining[i] == 0) continue;
     ASSIGN_OR_RETURN(std::string text,
                      meeting.TextOf(static_cast<int>(joining[i]) - 1, member));
-    all.push_back({++number, static_cast<int>(i) - 1, std::move(text)});
+    const int rank = static_cast<int>(i) - 1;
+    std::erase_if(all, [&](const Newcomer& old) { return old.rank == rank; });
+    all.push_back({++number, rank, std::move(text)});
   }
   return all;
 }
@@ -479,10 +560,8 @@ absl::StatusOr<int> ExternalRunner::AgreeOnPlaces(RankMeeting& meeting) const {
   // whether they take any.
   const auto size = static_cast<size_t>(attempt_->world_size());
   std::vector<int64_t> all(size + static_cast<size_t>(assignment_.world_size));
-  if (own >= 0 && (is_free || !attempt_->command().has_ended() ||
-                   attempt_->view().Has(own))) {
-    all[static_cast<size_t>(own)] = 1;
-  }
+  // Also one that has ended well, or is not started here any more.
+  if (own >= 0) all[static_cast<size_t>(own)] = 1;
   if (own < 0 && is_free) all[size + static_cast<size_t>(assignment_.rank)] = 1;
   RETURN_IF_ERROR(meeting.TakeMaxima(all));
   if (!is_free || own >= 0) return is_free ? own : -1;
@@ -518,6 +597,9 @@ absl::Status ExternalRunner::StartNewcomers(RankMeeting& meeting) {
   place.group = words[2];
   place.restart_count = attempt_->number();
   ++vain_newcomers_;
+  newcomer_starts_.push_back(clock_.Now());
+  if (newcomer_starts_.size() > kMostNewcomers)
+    newcomer_starts_.erase(newcomer_starts_.begin());
   const View view = attempt_->view();
   attempt_.reset();
   attempt_ = std::make_unique<CommandAttempt>(setup_, std::move(place), view,
@@ -574,6 +656,8 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     kJoins,
     kIsFree,
     kRefusesNewcomers,
+    kIsVain,
+    kHasEnded,
     kCount
   };
   AttemptEnd end;
@@ -590,11 +674,13 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     }
     RETURN_IF_ERROR(cancel->status());
     attempt.Look();
+    LookAtNewcomer();
     std::array<int64_t, kCount> all{};
     all[kWish] = wish_.load();
     all[kHasFailed] = attempt.has_failed() ? 1 : 0;
     all[kWasKilled] = attempt.was_killed() ? 1 : 0;
-    const bool is_at_work = attempt.lives() && !attempt.is_waiting();
+    const bool is_at_work =
+        attempt.lives() && !attempt.is_waiting() && !attempt.is_attaching();
     all[kLives] = is_at_work ? 1 : 0;
     all[kCannotGoOn] = is_at_work && !attempt.can_go_on() ? 1 : 0;
     all[kIsEnding] = attempt.is_ending() ? 1 : 0;
@@ -603,7 +689,10 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
     all[kJoins] = attempt.joining_member().empty() ? 0 : 1;
     all[kIsFree] = CanHaveNewcomer() ? 1 : 0;
     all[kRefusesNewcomers] = attempt.refuses_newcomers() ? 1 : 0;
+    all[kIsVain] = attempt.is_vain() ? 1 : 0;
+    all[kHasEnded] = has_ended_ || attempt.has_ended_well() ? 1 : 0;
     RETURN_IF_ERROR(meeting.TakeMaxima(all));
+    has_ended_ = all[kHasEnded] != 0;
     const bool was_asked = end.wish != Wish::kNone;
     const bool is_failing = all[kHasFailed] != 0 || all[kWasKilled] != 0;
     end.wish = static_cast<Wish>(all[kWish]);
@@ -650,18 +739,15 @@ absl::StatusOr<AttemptEnd> ExternalRunner::Follow(RankMeeting& meeting) {
                    *cancel);
       return end;
     }
-    if (all[kJoins] != 0 && go_on) {
+    if ((all[kJoins] != 0 || all[kIsVain] != 0) && go_on) {
       RETURN_IF_ERROR(ChangeView(meeting));
-    } else if (all[kIsFree] != 0 && all[kRefusesNewcomers] == 0 && go_on &&
-               attempt.has_lost_ranks()) {
+    } else if (all[kIsFree] != 0 && all[kRefusesNewcomers] == 0 &&
+               !has_ended_ && go_on && attempt.has_lost_ranks()) {
+      // Which may put another attempt in the place of this one.
       RETURN_IF_ERROR(StartNewcomers(meeting));
-      continue;
     }
     somebody_awaits_view = all[kAwaitsView] != 0;
-    if (somebody_awaits_view) {
-      ASSIGN_OR_RETURN(const std::vector<int64_t> states, StatesOfAll(meeting));
-      attempt.AnswerLost(states, options_.lost_limit);
-    }
+    if (somebody_awaits_view) RETURN_IF_ERROR(AnswerLost(meeting));
   }
 }
 
@@ -687,24 +773,34 @@ void ExternalRunner::NoteRestart(bool is_free) {
                              failures_, " of ", program_.max_restarts())));
 }
 
-void ExternalRunner::NoteView(const View& before, bool takes_newcomers) {
+void ExternalRunner::NoteView(const View& before, std::string_view missing) {
   const View& view = attempt_->view();
   // One of them tells.
-  if (view.why.empty() || view.ranks.empty() ||
-      attempt_->rank() != view.ranks.front()) {
-    return;
+  if (view.ranks.empty() || attempt_->rank() != view.ranks.front()) return;
+  const int64_t newest =
+      before.newcomers.empty() ? 0 : before.newcomers.back().number;
+  std::vector<int> came;
+  for (const int rank : view.ranks) {
+    if (view.NewcomerOf(rank) > newest) came.push_back(rank);
   }
+  std::string what = view.why;
+  if (!came.empty()) {
+    absl::StrAppend(&what, what.empty() ? "" : "; ",
+                    came.size() == 1 ? "a new process takes the place of rank "
+                                     : "new processes take the places of rank ",
+                    absl::StrJoin(came, ", "));
+  }
+  if (what.empty()) return;
   NoteFailure(absl::StrCat(
-      view.why, "; ", view.ranks.size(), " of ", attempt_->world_size(),
+      what, "; ", view.ranks.size(), " of ", attempt_->world_size(),
       " ranks go on",
       before.Has(0) && !view.Has(0)
           ? ", and what a script does on rank 0 alone, such as saving, is done "
             "no longer"
           : "",
-      takes_newcomers ? ""
-                      : "; no other takes a lost one's place, since the script "
-                        "does not call "
-                        "ringmaster_torch.attach (docs/pytorch.md)"));
+      view.why.empty() || missing.empty() ? "" : "; ",
+      view.why.empty() ? ""
+                       : absl::string_view(missing.data(), missing.size())));
 }
 
 void ExternalRunner::NoteFailure(const std::string& message) {
@@ -721,7 +817,7 @@ void ExternalRunner::Release() {
   attempt_.reset();
   can_go_on_ = false;
   starts_ = failures_ = early_losses_ = 0;
-  vain_newcomers_ = 0;
+  ForgetNewcomers();
   setup_ = CommandSetup();  // with its secrets
 }
 

@@ -181,6 +181,12 @@ while True:
     done = std::max(done, 100);
     Do(rank, python);
   }
+  // Before what ends a newcomer: it leaves vain0, vain1, vain2, and then x.
+  static constexpr char kCount[] =
+      "names = [n for n in ('vain0', 'vain1', 'vain2', 'x') "
+      "if not os.path.exists(n)]\nopen(names[0], 'w').close()\n";
+  // After many meetings of the ranks.
+  void EndLater(int rank) { Do(rank, "time.sleep(0.5)\nsys.exit(0)"); }
   // Returns what its worker has told the command of `rank`, the `count`-th.
   std::string AwaitPacket(int rank, int count) {
     const std::string name = absl::StrCat("view", rank, "-", count);
@@ -485,22 +491,121 @@ TEST_F(ExternalRunnerTest, NewcomersThatFailInVainAreGivenUp) {
                 [this] {
                   AwaitAll("began");
                   for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(1, kDie);
+                  AwaitPacket(0, 0);
+                  DoAsNewcomer(1, absl::StrCat(kCount, "sys.exit(1)"));
+                  while (!Has("vain2")) std::this_thread::yield();
+                  EndLater(0);
+                  EndLater(2);
+                }),
+            Kind::kFinished, 1);
+  EXPECT_FALSE(Has("x"));
+  EXPECT_THAT(notices_,
+              ElementsAre(StartsWith("no more processes are started in the "
+                                     "place of rank 1: 3 have ended")));
+}
+
+TEST_F(ExternalRunnerTest, NewcomersThatFailSoonAreNotStartedForEver) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(1, kDie);
+                  AwaitPacket(0, 0);
+                  DoAsNewcomer(
+                      1, absl::StrCat("worker.send(b'joins here,a:1')\n", kTake,
+                                      "\n", kCount, kDie));
+                  while (!Has("vain2")) std::this_thread::yield();
+                  EndLater(0);
+                  EndLater(2);
+                }),
+            Kind::kFinished, 1);
+  EXPECT_FALSE(Has("x"));
+}
+
+TEST_F(ExternalRunnerTest, ANewcomerThatHasNotAttachedIsNotAwaited) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
                   Do(0, kDie);
                   AwaitPacket(1, 0);
-                  DoAsNewcomer(
-                      0,
-                      "names = [n for n in ('vain0', 'vain1', 'vain2', 'x') "
-                      "if not os.path.exists(n)]\n"
-                      "open(names[0], 'w').close()\nsys.exit(1)");
-                  while (!Has("vain2")) std::this_thread::yield();
-                  // It answers, so the ranks meet; nobody begins any more.
-                  Do(1, "worker.send(b'lost 2 99999999999')");
+                  DoAsNewcomer(0, "worker.send(b'joins here,a:1')");
                   AwaitPacket(1, 1);
                   Do(1, kEnd);
                   Do(2, kEnd);
                 }),
             Kind::kFinished, 1);
-  EXPECT_FALSE(Has("x"));
+  EXPECT_THAT(notices_,
+              ElementsAre(StartsWith("rank 0 was killed by signal 9 (Killed); "
+                                     "2 of 3 ranks go on")));
+}
+
+TEST_F(ExternalRunnerTest, ANewcomerThatFailsBeforeItHasAttachedIsLost) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(2, kDie);
+                  AwaitPacket(1, 0);
+                  DoAsNewcomer(2, "worker.send(b'joins here,a:1')");
+                  AwaitPacket(1, 1);
+                  DoAsNewcomer(2, "sys.exit(3)");
+                  EXPECT_THAT(AwaitPacket(1, 2),
+                              HasSubstr(" 0,1 1,2,here,a:1 rank 2 has failed"));
+                  Do(0, kEnd);
+                  Do(1, kEnd);
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, ANewcomerThatIsStoppedIsEnded) {
+  ExpectAll(Run(1, Follower(),
+                [this] {
+                  AwaitAll("began");
+                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  Do(0, kDie);
+                  AwaitPacket(1, 0);
+                  DoAsNewcomer(0, "worker.send(b'joins here,a:1')");
+                  AwaitPacket(1, 1);
+                  DoAsNewcomer(0,
+                               "open('stops', 'w').close()\n"
+                               "os.kill(os.getpid(), 19)");
+                  while (!Has("stops")) std::this_thread::yield();
+                  Do(1, "worker.send(b'lost 0 99999999999')");
+                  EXPECT_THAT(
+                      AwaitPacket(1, 2),
+                      HasSubstr(" 1,2 1,0,here,a:1 rank 0 was killed by "));
+                  Do(1, kEnd);
+                  Do(2, kEnd);
+                }),
+            Kind::kFinished, 1);
+}
+
+TEST_F(ExternalRunnerTest, NobodyTakesAPlaceOnceACommandHasEnded) {
+  ExpectAll(
+      Run(1, Follower(),
+          [this] {
+            AwaitAll("began");
+            for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+            DoAsNewcomer(0, "open('came', 'w').close()");
+            Do(1,
+               "with open('new', 'w') as file: file.write(str(os.getpid()))"
+               "\nos.rename('new', 'pid')\nsys.exit(0)");
+            // It is gone once its worker knows it.
+            Do(2,
+               "while not os.path.exists('pid'): time.sleep(0.001)\n"
+               "pid = open('pid').read()\n"
+               "while os.path.exists('/proc/' + pid): time.sleep(0.001)\n"
+               "open('gone', 'w').close()");
+            while (!Has("gone")) std::this_thread::yield();
+            done_[0] = 1;
+            Do(0, kDie);
+            EXPECT_THAT(AwaitPacket(2, 0), HasSubstr(" 2  rank 0 was killed"));
+            EndLater(2);
+          }),
+      Kind::kFinished, 1);
+  EXPECT_FALSE(Has("came"));
 }
 
 TEST_F(ExternalRunnerTest, TheLastCommandToBeKilledFailsTheJob) {

@@ -46,6 +46,10 @@ def attach(*, model, optimizer, sampler=None, state=None, **others):
     if isinstance(model, DistributedDataParallel) and model.static_graph:
         raise RuntimeError("ringmaster_torch.attach: no rank can be replaced with static_graph=True")
     attached = _Attached(group, model, optimizer, sampler, state, others)
+    try:
+        attached._pack()
+    except Exception as error:
+        raise RuntimeError("ringmaster_torch.attach: the state cannot be given to a new process: %s" % error) from error
     received = attached.join() if group.is_joining else attached.state()
     if group.take_newcomers():
         attached.watch()

@@ -1,5 +1,6 @@
 #include "worker/torch/operation_log.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -28,8 +29,12 @@ void OperationLog::Commit() {
     is_committing_ = false;
   }
   ++commits_;
-  contributors_ = running_with_;
   std::vector<Entry> entries = std::exchange(entries_, {});
+  const bool is_of_gradients = std::ranges::any_of(
+      entries,
+      [](const Entry& entry) { return entry.operation.is_of_gradients; });
+  if (is_of_gradients || !has_gradients_) contributors_ = running_with_;
+  has_gradients_ = has_gradients_ || is_of_gradients;
   for (const Entry& entry : entries) {
     entry.operation.finish(entry.status.ok() ? failure_ : entry.status);
   }
@@ -87,9 +92,9 @@ absl::StatusOr<bool> OperationLog::Admit() {
   absl::Status failure = Agree();
   is_committing_ = false;
   ++commits_;
-  if (failure.ok()) {
-    // Those who have heard it from others know it already.
-    if (group_.admitted() < newest_) group_.Admit();
+  // Who has heard it from others, in another view, has met them there.
+  if (failure.ok() && group_.admitted() < newest_) {
+    group_.Admit();
     failure = Meet(timeout_);
     if (!failure.ok() && group_.IsLoss(failure))
       failure = RunAgain(failure).status();

@@ -46,6 +46,7 @@ class OperationLog {
     std::function<absl::Status()> restore;
     // Called once, at its commit, with its end.
     std::function<void(const absl::Status& status)> finish;
+    bool is_of_gradients = false;
   };
 
   // `timeout`: of any one wait for the others. The group outlives the log.
@@ -70,8 +71,11 @@ class OperationLog {
   // it. All members call it at the same place. Errors are the group's.
   [[nodiscard]] absl::StatusOr<bool> Admit();
 
-  // The members whose operations the last commit is of.
-  [[nodiscard]] const std::vector<int>& contributors() const {
+  // The members whose operations the last commit of gradients is of that was made
+  // since the last call: the last commit, if none was of gradients. Called once a
+  // step.
+  [[nodiscard]] const std::vector<int>& TakeContributors() {
+    has_gradients_ = false;
     return contributors_;
   }
 
@@ -107,6 +111,7 @@ class OperationLog {
   int64_t newest_ = 0;
   std::vector<int> running_with_;  // the members when entries were run
   std::vector<int> contributors_;
+  bool has_gradients_ = false;  // some were committed in this step
   bool is_committing_ = false;
   std::vector<Entry> entries_;  // since the last commit
   absl::Status failure_;        // of the group

@@ -506,10 +506,11 @@ bool JoinProgram(RankGroup& group, OperationLog& log, Program& program) {
 }
 
 // Kills a rank after its first commits, and has newcomers take its place, each of
-// which but the last is killed, too, `after` it has begun to join. Returns what
-// those that lived to the end have, by rank.
+// which but the last is killed, too, `after` it has begun to join. So is `victim`,
+// one of the others, `after` the last has. Returns what those that lived to the
+// end have, by rank.
 std::map<int, Program> RunWithNewcomers(int size, int lost, int newcomers,
-                                        absl::Duration after) {
+                                        absl::Duration after, int victim = -1) {
   Job job(size);
   Mutex mutex;
   std::map<int, Program> ends;
@@ -528,9 +529,9 @@ std::map<int, Program> RunWithNewcomers(int size, int lost, int newcomers,
       job.RunNewcomer(
           lost, text, [&](int rank, RankGroup& group, OperationLog& log) {
             std::thread killer([&] {
-              if (is_last) return;
+              if (is_last && victim < 0) return;
               absl::SleepFor(number * after);
-              job.Kill(rank);
+              job.Kill(is_last ? victim : rank);
             });
             Program program;
             const bool has_joined = JoinProgram(group, log, program);
@@ -578,6 +579,48 @@ TEST(OperationLogTest, ANewcomerTakesPartFromOnePlaceOn) {
     EXPECT_THAT(ends.begin()->second.members,
                 AllOf(Contains(7 - (1 << lost)), Contains(7 + kIsLast)));
   }
+}
+
+// Who has passed the barrier of the admission tells the others of it in the next
+// view.
+TEST(OperationLogTest, OneThatIsLostAsANewcomerIsAdmittedIsNotMissed) {
+  for (int turn = 0; turn < 24; ++turn) {
+    const int victim = turn % 2 == 0 ? 0 : 3;
+    auto ends = RunWithNewcomers(4, 1, 1, absl::Microseconds(1000 + 400 * turn),
+                                 victim);
+    ends.erase(victim);
+    ASSERT_EQ(ends.size(), 3U) << turn;
+    for (const auto& [rank, program] : ends)
+      EXPECT_EQ(program.members, ends.begin()->second.members) << rank;
+  }
+}
+
+TEST(OperationLogTest, ContributorsAreOfTheGradientsOfTheStep) {
+  Job job(3);
+  std::atomic<int> others{0};  // that have committed gradients
+  job.Run([&](int rank, RankGroup& group, OperationLog& log) {
+    const auto run = [&](bool is_of_gradients) {
+      Sum sum;
+      absl::Status end;
+      OperationLog::Operation operation = sum.Of(group, end);
+      operation.is_of_gradients = is_of_gradients;
+      log.Run(std::move(operation));
+      log.Commit();
+      EXPECT_TRUE(end.ok()) << end;
+    };
+    run(true);
+    if (rank == 2) {
+      while (others < 2) std::this_thread::yield();
+      job.Kill(rank);
+      return;
+    }
+    ++others;
+    run(false);  // a loss that is told of, say
+    EXPECT_EQ(group.members().size(), 2U);
+    EXPECT_THAT(log.TakeContributors(), ElementsAre(0, 1, 2));
+    run(false);
+    EXPECT_THAT(log.TakeContributors(), ElementsAre(0, 1));
+  });
 }
 
 TEST(OperationLogTest, ANewcomerIsNothingWithoutThoseThatHaveTheState) {

@@ -804,7 +804,7 @@ bool ProcessGroupRingmaster::Admit() {
 std::vector<int> ProcessGroupRingmaster::Contributors() {
   std::vector<int> ranks;
   RunInOrder([&] {
-    ranks = log_->contributors();
+    ranks = log_->TakeContributors();
     return absl::OkStatus();
   });
   return ranks;
@@ -918,7 +918,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupRingmaster::Start(
           [work, kept, copies](const absl::Status& status) {
             for (at::Tensor& copy : *copies) kept->Return(std::move(copy));
             work->Finish(status);
-          }};
+          },
+      .is_of_gradients = call.is_of_gradients};
   const auto log = log_.get();
   if (call.is_of_gradients) {
     backward_->Add(work, [log, operation = std::move(operation)]() mutable {

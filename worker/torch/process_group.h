@@ -87,7 +87,7 @@ class ProcessGroupRingmaster final : public c10d::ProcessGroup {
   // Tells the worker that this rank takes in newcomers: it calls Admit from now
   // on. Returns false if there can be none.
   bool TakeNewcomers();
-  // OperationLog::Admit and contributors, RankGroup::LowestSettled and Settle, in
+  // OperationLog::Admit and TakeContributors, RankGroup::LowestSettled and Settle, in
   // the order of operations.
   bool Admit();
   std::vector<int> Contributors();

@@ -26,6 +26,10 @@ constexpr int64_t kFirstGeneration = 1;
 // host that answers nothing for half of it is gone (see MeshConfig::deadline).
 constexpr absl::Duration kConnectTime = absl::Minutes(1);
 
+// A newcomer that all have connected with, and that is silent for so long as they
+// meet, is stopped or cut off.
+constexpr absl::Duration kNewcomerTime = absl::Seconds(30);
+
 // How soon a wait for a view notices that the group has ended.
 constexpr absl::Duration kAbortCheck = absl::Milliseconds(100);
 
@@ -387,7 +391,24 @@ absl::Status RankGroup::Meet(const CollectiveRequest& request,
     MutexLock lock(mutex_);
     mesh = meeting_;
   }
-  return RunOn(mesh, in_view_, request, timeout);
+  if (NewcomerToBlame(-1) < 0) return RunOn(mesh, in_view_, request, timeout);
+  const absl::Status met =
+      RunOn(mesh, in_view_, request, std::min(timeout, kNewcomerTime));
+  if (!absl::IsDeadlineExceeded(met) || timeout <= kNewcomerTime) return met;
+  // Its worker ends it then.
+  return WithBlamedPeer(
+      absl::UnavailableError(met.message()),
+      JobRankOf(NewcomerToBlame(mesh->progress().blamed_rank)));
+}
+
+int RankGroup::NewcomerToBlame(int place) const {
+  if (is_waiting()) return -1;
+  int newcomer = -1;
+  for (size_t i = 0; i < in_view_.size(); ++i) {
+    if (newcomers_[i] <= settled_ || in_view_[i] == rank()) continue;
+    if (newcomer < 0 || static_cast<int>(i) == place) newcomer = in_view_[i];
+  }
+  return newcomer;
 }
 
 absl::Status RankGroup::RunOn(const std::shared_ptr<Communicator>& mesh,

@@ -123,7 +123,8 @@ class RankGroup {
   //   ABORTED    the view is without this rank; or of Abort
   //   others     of ConnectMesh
   [[nodiscard]] absl::Status JoinView(absl::Status failure);
-  // A collective of all in the view, also of newcomers that wait.
+  // A collective of all in the view, also of newcomers that wait. It waits no
+  // longer than half a minute for these: then it is as if one of them were lost.
   [[nodiscard]] absl::Status Meet(const CollectiveRequest& request,
                                   absl::Duration timeout);
   // Makes those in the view members but the newcomers after the `admitted`-th,
@@ -192,6 +193,9 @@ class RankGroup {
                                    const std::vector<int>& ranks,
                                    const CollectiveRequest& request,
                                    absl::Duration timeout);
+  // A newcomer in the view that has not the program's state, the `place`-th there
+  // if that is one, for members to blame for a silence; -1: there is none.
+  [[nodiscard]] int NewcomerToBlame(int place) const;
   // As views have a rank, and as the group's members have it; -1: of -1.
   [[nodiscard]] int JobRankOf(int rank) const;
   // A message's error, with the rank at fault as views have it.

@@ -60,6 +60,8 @@ def _init_alone(module, init, backend, options):
     from torch._C._distributed_c10d import HashStore
     limit = {"timeout": options["timeout"]} if "timeout" in options else {}
     init(backend, store=HashStore(), rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]), **limit)
+    # Programs that the script starts take nobody's place.
+    os.environ.pop("RINGMASTER_GROUP", None)
 
 
 class _WatchedStore:

@@ -45,7 +45,8 @@ struct View {
   // What became of those that this view is the first without, for people: "rank
   // 2 was killed by signal 9 (Killed)".
   std::string why;
-  // All that have come, also those that are lost again, ascending.
+  // The newest in the place of each rank, also those that are lost again,
+  // ascending.
   std::vector<Newcomer> newcomers = {};
 
   [[nodiscard]] bool Has(int rank) const;

@@ -63,6 +63,7 @@ void ViewServer::Take(const std::string& packet) {
     if (lost->view >= view_) lost_.insert(lost->rank);
   } else if (takes != nullptr) {
     group_ = takes->group;
+    has_attached_ = true;
   } else if (joins != nullptr) {
     member_ = joins->member;
   } else {

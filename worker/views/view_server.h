@@ -44,6 +44,8 @@ class ViewServer {
   // TakesNewcomers::group and Joins::member; empty until it has said so.
   [[nodiscard]] const std::string& group() const { return group_; }
   [[nodiscard]] const std::string& member() const { return member_; }
+  // It has said at some time that it takes in newcomers.
+  [[nodiscard]] bool has_attached() const { return has_attached_; }
 
   // Tells the newest view.
   void Send(const View& view);
@@ -71,6 +73,7 @@ class ViewServer {
   std::set<int> lost_;
   std::string group_;
   std::string member_;
+  bool has_attached_ = false;
 };
 
 }  // namespace ringmaster

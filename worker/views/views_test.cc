@@ -133,12 +133,14 @@ TEST(ViewsTest, AWorkerHearsOfNewcomers) {
   const auto server = ViewServer::Listen(1, 4).value();
   auto client = ConnectTo(*server);
   client->TellTakesNewcomers("group");
+  EXPECT_FALSE(server->has_attached());
   LookUntil(*server, [&] { return server->group() == "group"; });
   client->TellJoins("member");
   LookUntil(*server, [&] { return server->member() == "member"; });
   client.reset();
   LookUntil(*server, [&] { return server->group().empty(); });
   EXPECT_EQ(server->member(), "");
+  EXPECT_TRUE(server->has_attached());
 }
 
 TEST(ViewsTest, ACommandMeetsTheOthersUntilItHas) {

@@ -314,10 +314,8 @@ class Explainer {
             : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
     AddDrained();
     // How its commands go on, if one has failed.
-    if (job_.runs_commands && job_.closing == Closing::kNone &&
-        job_.message != absl::StrCat("trains on ", RanksText(job_))) {
-      result_.reasons.push_back(job_.message);
-    }
+    if (job_.closing == Closing::kNone && !job_.command_loss.empty())
+      result_.reasons.push_back(job_.command_loss);
     AddSuspicions();
     AddSilence();
     AddGrowth();

@@ -424,9 +424,9 @@ TEST_F(ExplainTest, ASmallJobTellsThatItWouldGrow) {
 
 TEST_F(ExplainTest, AJobOfCommandsTellsHowTheyGoOn) {
   job().runs_commands = true;
-  job().message = "trains on 3 ranks";
+  job().message = "all 3 ranks attached again";
   EXPECT_THAT(Now().reasons, IsEmpty());
-  job().message = "rank 1 was killed; 2 of 3 ranks go on";
+  job().command_loss = "rank 1 was killed; 2 of 3 ranks go on";
   job().max_workers = 5;
   EXPECT_THAT(
       Now().reasons,

@@ -272,6 +272,7 @@ void StartTraining(Turn& turn, Job& job) {
   job.agreed = AgreedAnswer(job);
   job.last_progress = turn.now;
   NoteStarted(turn, job);
+  job.command_loss.clear();
   const std::string closing = ClosingText(job);
   job.message =
       closing.empty() ? absl::StrCat("trains on ", RanksText(job)) : closing;

@@ -31,7 +31,7 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
   // Whoever asks how it goes is to know how its commands go on.
   if (notice.kind() == v1::NOTICE_KIND_COMMAND_FAILED &&
       job.state == v1::JOB_STATE_RUNNING) {
-    job.message = notice.message();
+    job.message = job.command_loss = notice.message();
   }
   if (!notice.checkpoint().empty()) {
     job.resumption.emplace().set_step(notice.step());
