@@ -2,7 +2,7 @@
 
   /usr/bin/python3 -m tests.bench.step_vs_torch.torch_ddp --case gpt2_124m --ranks 2 --precision fp32 --steps 8
 
-A rank is a process with one thread, kept on one core. Every step has new random tokens, or images. It prints one JSON object a line:
+A rank is a process with one thread, kept on one core. Every step has new random tokens. It prints one JSON object a line:
   {"step", "seconds", "cpu_seconds", "tokens", "loss"}
                                                   each step, from rank 0; tokens are those of all ranks together, and
                                                   cpu_seconds are rank 0's, which other programs disturb less
@@ -12,7 +12,6 @@ PyTorch gets what helps it, as measured on a Xeon of model 207 (CPU time of a st
   malloc keeps its blocks      or the kernel maps and clears the large ones in each step: 0.99 s
   AdamW over lists of tensors  1 % better than tensor by tensor, in gpt2_124m too
   one thread for OpenBLAS      its own threads, one for each core, take a core from the other rank
-  weights with channels last   as the images are
 and gradients that are views of the buckets. Options and variables are there to measure the other way.
 """
 
@@ -32,8 +31,6 @@ CASES = {
     "bert_base": ("bert", {"vocabulary": 30522, "window": 512, "layers": 12, "heads": 12, "width": 768, "hidden": 3072,
                            "roberta": 0, "padding": 0, "separator": 102, "mask": 103, "norm_epsilon": 1e-12, "classes": 0,
                            "masked_share": 0.15}, 4, 128),
-    # images of 224x224, which the tables count as tokens
-    "resnet50": ("resnet", {"depth": 50}, 4, 1),
 }
 
 
@@ -46,7 +43,6 @@ def parse():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--adamw", choices=("foreach", "for_loop"), default="foreach", help="PyTorch's implementation")
     parser.add_argument("--default_malloc", action="store_true", help="malloc as it comes")
-    parser.add_argument("--channels_first", action="store_true", help="weights of convolutions as they come")
     return parser.parse_args()
 
 
@@ -70,9 +66,6 @@ def make_batch(kind, settings, samples, tokens, generator):
     import torch  # pylint: disable=import-outside-toplevel
     from tests.parity import torch_models  # pylint: disable=import-outside-toplevel
 
-    if kind == "resnet":
-        return (torch.randint(256, (samples, 224, 224, 3), dtype=torch.uint8, generator=generator),
-                torch.randint(1000, (samples,), generator=generator))
     if kind == "bert":
         ids = torch.randint(settings["vocabulary"], (samples, tokens), generator=generator)
         places, _ = torch_models.mask_tokens(ids, *(settings[key] for key in ("vocabulary", "mask", "masked_share")))
@@ -97,8 +90,6 @@ def run_rank(args, rank, directory):
         else:
             # Weights of one dimension are those of norms.
             torch.nn.init.constant_(parameter, 1 if name.endswith("weight") else 0)
-    if kind == "resnet" and not args.channels_first:
-        model = model.to(memory_format=torch.channels_last)
     network = model
     if args.ranks > 1:
         torch.distributed.init_process_group("gloo", init_method=f"file://{directory}/rendezvous", rank=rank,
