@@ -49,7 +49,7 @@ constexpr size_t kKeptPixelBytes = size_t{16} << 20;
 // streams.
 constexpr uint64_t kCropStream = 1;
 constexpr uint64_t kHeldOutStream = 2;
-// Of a sample's draws; crops take the first ones.
+// One of a sample's draws; crops take the first ones.
 constexpr uint64_t kFlipDraw = uint64_t{1} << 32;
 
 struct LabelledFile {
@@ -64,7 +64,7 @@ struct Root {
   const std::string& path;
 };
 
-// What it has in the order of names.
+// A root's classes and files, in the order of names.
 struct Folder {
   std::vector<std::string> classes;
   std::vector<LabelledFile> files;

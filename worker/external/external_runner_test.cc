@@ -175,7 +175,11 @@ while True:
       "; no other takes a lost one's place, since the script does not call "
       "ringmaster_torch.attach (docs/pytorch.md)";
   static constexpr char kTake[] = "worker.send(b'takes_newcomers id;secret')";
-  // Of a newcomer in the place of `rank`.
+  void HaveAllTakeNewcomers() {
+    AwaitAll("began");
+    for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+  }
+  // Has a newcomer in the place of `rank` do it.
   void DoAsNewcomer(int rank, const std::string& python) {
     int& done = done_[static_cast<size_t>(rank)];
     done = std::max(done, 100);
@@ -446,8 +450,7 @@ TEST_F(ExternalRunnerTest, CommandsThatCanGoOnDoWithoutOneThatIsKilled) {
 TEST_F(ExternalRunnerTest, ANewcomerTakesThePlaceOfOneThatIsKilled) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(0, kDie);
                   EXPECT_THAT(AwaitPacket(1, 0), HasSubstr(" 1,2  rank 0 was"));
                   DoAsNewcomer(0,
@@ -474,8 +477,7 @@ TEST_F(ExternalRunnerTest, ANewcomerTakesThePlaceOfOneThatIsKilled) {
 TEST_F(ExternalRunnerTest, ANewcomerThatHasNotJoinedEndsWithTheOthers) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(0, kDie);
                   AwaitPacket(1, 0);
                   DoAsNewcomer(0, "open('came', 'w').close()");
@@ -489,8 +491,7 @@ TEST_F(ExternalRunnerTest, ANewcomerThatHasNotJoinedEndsWithTheOthers) {
 TEST_F(ExternalRunnerTest, NewcomersThatFailInVainAreGivenUp) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(1, kDie);
                   AwaitPacket(0, 0);
                   DoAsNewcomer(1, absl::StrCat(kCount, "sys.exit(1)"));
@@ -508,8 +509,7 @@ TEST_F(ExternalRunnerTest, NewcomersThatFailInVainAreGivenUp) {
 TEST_F(ExternalRunnerTest, NewcomersThatFailSoonAreNotStartedForEver) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(1, kDie);
                   AwaitPacket(0, 0);
                   DoAsNewcomer(
@@ -526,8 +526,7 @@ TEST_F(ExternalRunnerTest, NewcomersThatFailSoonAreNotStartedForEver) {
 TEST_F(ExternalRunnerTest, ANewcomerThatHasNotAttachedIsNotAwaited) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(0, kDie);
                   AwaitPacket(1, 0);
                   DoAsNewcomer(0, "worker.send(b'joins here,a:1')");
@@ -544,8 +543,7 @@ TEST_F(ExternalRunnerTest, ANewcomerThatHasNotAttachedIsNotAwaited) {
 TEST_F(ExternalRunnerTest, ANewcomerThatFailsBeforeItHasAttachedIsLost) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(2, kDie);
                   AwaitPacket(1, 0);
                   DoAsNewcomer(2, "worker.send(b'joins here,a:1')");
@@ -562,8 +560,7 @@ TEST_F(ExternalRunnerTest, ANewcomerThatFailsBeforeItHasAttachedIsLost) {
 TEST_F(ExternalRunnerTest, ANewcomerThatIsStoppedIsEnded) {
   ExpectAll(Run(1, Follower(),
                 [this] {
-                  AwaitAll("began");
-                  for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+                  HaveAllTakeNewcomers();
                   Do(0, kDie);
                   AwaitPacket(1, 0);
                   DoAsNewcomer(0, "worker.send(b'joins here,a:1')");
@@ -586,8 +583,7 @@ TEST_F(ExternalRunnerTest, NobodyTakesAPlaceOnceACommandHasEnded) {
   ExpectAll(
       Run(1, Follower(),
           [this] {
-            AwaitAll("began");
-            for (int rank = 0; rank < kRanks; ++rank) Do(rank, kTake);
+            HaveAllTakeNewcomers();
             DoAsNewcomer(0, "open('came', 'w').close()");
             Do(1,
                "with open('new', 'w') as file: file.write(str(os.getpid()))"

@@ -99,7 +99,7 @@ std::string LossLine(const v1::TrainingFigures& figures,
   return line;
 }
 
-// What an evaluation found besides the loss, such as "accuracy 41.2%".
+// The figures of an evaluation besides the loss, such as "accuracy 41.2%".
 std::vector<std::string> QualityParts(const v1::TrainingFigures& figures) {
   std::vector<std::string> parts;
   const auto add = [&](bool is_there, const char* name, double share) {

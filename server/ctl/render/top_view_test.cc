@@ -65,7 +65,7 @@ TEST(RankLoadsTest, ThoseThatOthersWaitForComeFirst) {
   EXPECT_EQ(loads[3].holds_up_ratio, 0);
 }
 
-// Of one job in its third generation.
+// A status with one job, in its third generation.
 v1::Status StatusOf(const std::vector<v1::Member>& members) {
   v1::Status status;
   v1::Job& job = *status.add_jobs();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,29 +33,6 @@ absl::StatusOr<Prediction> SumOverRanks(const Prediction& own,
     sum.correct += words[i + 1];
   }
   return sum;
-}
-
-// Adds up the counts of all ranks, on each of them.
-absl::Status SumOverRanks(Communicator& communicator, MonotonicTime deadline,
-                          ClassCounts& counts) {
-  // Words that a rank sends at once.
-  constexpr size_t kPieceWords = 1 << 14;
-  const auto world_size = static_cast<size_t>(communicator.world_size());
-  const auto rank = static_cast<size_t>(communicator.rank());
-  std::vector<int64_t> gathered;
-  for (size_t begin = 0; begin < counts.words().size(); begin += kPieceWords) {
-    const absl::Span<int64_t> piece =
-        counts.words().subspan(begin, kPieceWords);
-    gathered.assign(world_size * piece.size(), 0);
-    std::copy(piece.begin(), piece.end(),
-              gathered.begin() + static_cast<int64_t>(rank * piece.size()));
-    RETURN_IF_ERROR(communicator.Run(
-        AllGather(BufferView::Of(std::span<int64_t>(gathered))), deadline));
-    std::fill(piece.begin(), piece.end(), 0);
-    for (size_t i = 0; i < gathered.size(); ++i)
-      piece[i % piece.size()] += gathered[i];
-  }
-  return absl::OkStatus();
 }
 
 // Targets that a rank computes between two exchanges. The exchanges keep ranks
@@ -129,8 +107,10 @@ absl::StatusOr<EvaluationRecord> Evaluate(TrainingState& state,
       .loss = total.loss_sum / targets,
       .accuracy = static_cast<double>(total.correct) / targets};
   if (counts.has_value()) {
-    RETURN_IF_ERROR(
-        SumOverRanks(communicator, clock.Now() + wait_timeout, *counts));
+    const absl::Span<int64_t> words = counts->words();
+    RETURN_IF_ERROR(communicator.Run(
+        AllReduceSum(BufferView::Of(std::span<int64_t>(words))),
+        clock.Now() + wait_timeout));
     record.top5_accuracy = counts->Top5Accuracy();
     record.macro_f1 = counts->MacroF1();
   }

@@ -258,8 +258,8 @@ struct Job : JobTerms {
   v1::JobState state = v1::JOB_STATE_QUEUED;
   // Why it is in this state, in a sentence.
   std::string message;
-  // What its workers last told of a command that was lost or has failed, in this
-  // generation; empty: of none.
+  // The last that its workers told, in this generation, of a command that was
+  // lost or has failed; empty: of none.
   std::string command_loss;
   // The newest; 0 before the first. Members are by rank: members[r] has rank r.
   // Parameter servers come after the workers.
