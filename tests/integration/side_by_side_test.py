@@ -12,6 +12,11 @@ ENDLESS = 10_000_000
 STEPS = 3000
 
 
+def asking(what, job):
+    """`job` with one more field of its workers."""
+    return job.replace("settle: 300ms", f"settle: 300ms, {what}")
+
+
 def workers_of(job):
     return {member["worker"] for member in job["members"]}
 
@@ -56,6 +61,38 @@ class SideBySideTest(unittest.TestCase):
             cluster.await_step(endless, step + 5)
             self.assertEqual(cluster.events(endless, "job.rolled_back"), [])
             cluster.cancel(endless)
+
+    def test_a_host_has_room_for_so_many_workers_of_a_job(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            worker = cluster.query("status")["workers"][0]
+            host_bytes = int(worker["host_memory_bytes"])
+            self.assertTrue(0 < int(worker["memory_bytes"]) <= host_bytes)
+            # One of its host's two, though it would take both.
+            alone = cluster.submit(asking("spread: host", synthetic_job("spread", ENDLESS, 1, 2)))
+            self.assertEqual(len(workers_of(self.running(cluster, alone))), 1)
+            cluster.cancel(alone)
+            cluster.await_job(alone, "CANCELLED")
+            waiting = cluster.submit(asking("spread: host", synthetic_job("spread", ENDLESS, 2, 2)))
+            self.assertIn("workers on a host each: 1 of the 2 in the pool", cluster.ringctl("explain", waiting).stdout)
+            cluster.cancel(waiting)
+            # Two of them together need more than there is.
+            large = asking(f"memory_bytes: {int(worker['memory_bytes']) * 2 // 3}", synthetic_job("large", ENDLESS, 1, 2))
+            first = cluster.submit(large)
+            self.assertEqual(len(workers_of(self.running(cluster, first))), 1)
+            second = cluster.submit(large)
+            explained = cluster.ringctl("explain", second).stdout
+            self.assertRegex(explained, "is on a host that has .*iB of its .*iB left")
+            # Once it has begun, the job remembers who had it.
+            cluster.cancel(first)
+            self.running(cluster, second)
+            self.assertEqual(len(cluster.job(second)["memberships"]), 1)
+            shown = cluster.ringctl("status", "--job=large").stdout
+            self.assertIn(second, shown)
+            self.assertNotIn(alone, shown)
+            cluster.cancel(second)
 
     def test_a_restart_of_the_coordinator_keeps_both(self):
         with Cluster() as cluster:

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +25,8 @@
 #include "common/fail_point/fail_point.h"
 #include "common/files/file_roots.h"
 #include "common/logging/logging.h"
+#include "common/machine/host_key.h"
+#include "common/machine/memory_limits.h"
 #include "common/plan/collective_costs.h"
 #include "common/program/health.h"
 #include "common/program/monitoring.h"
@@ -37,7 +41,6 @@
 #include "common/status/status_macros.h"
 #include "common/sync/periodic_thread.h"
 #include "worker/agent/agent.h"
-#include "common/machine/host_key.h"
 #include "worker/agent/rpc/worker_identity.h"
 #include "worker/collective/probe.h"
 #include "worker/collective/probe_turn.h"
@@ -100,6 +103,8 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.requires_encryption = flags.data_encryption == "required";
   identity.runs_commands = flags.allow_commands;
   ASSIGN_OR_RETURN(identity.labels, ParseLabels(flags.labels));
+  identity.memory_bytes = std::max<int64_t>(0, MemoryLimitBytes());
+  identity.host_memory_bytes = std::max<int64_t>(0, HostMemoryBytes());
   if (!flags.program.log_file.empty()) {
     identity.log_file =
         std::filesystem::absolute(flags.program.log_file).string();

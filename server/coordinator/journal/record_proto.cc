@@ -249,7 +249,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   if (v1::JobSpec spec; spec.ParseFromString(record.spec)) {
     record.can_go_on_later = CanGoOnLater(spec);
     record.scale_limit = ScaleLimit(spec);
-    record.required_labels = RequiredLabels(spec);
+    record.needs = NeedsOf(spec);
     record.fails_on_write_error = FailsOnWriteError(spec);
     record.can_end_early = CanEndEarly(spec);
   }
@@ -359,6 +359,12 @@ v1::JournalRecord RecordToProto(const JournalRecord& record) {
   std::visit(Writer(proto), record);
   ReplaceInvalidTexts(proto);
   return proto;
+}
+
+WorkerNeeds NeedsOf(const v1::JobSpec& spec) {
+  return {.labels = RequiredLabels(spec),
+          .one_per_host = spec.workers().spread() == v1::WORKER_SPREAD_HOST,
+          .memory_bytes = spec.workers().memory_bytes()};
 }
 
 std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {

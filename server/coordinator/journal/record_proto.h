@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/journal.pb.h"
 #include "server/coordinator/core/state/record.h"
 
@@ -18,6 +19,9 @@ namespace ringmaster::coordinator {
 // The messages that users see of a cordon, and of an entry of the audit.
 [[nodiscard]] v1::Cordon CordonProto(const CordonedRecord& record);
 [[nodiscard]] v1::AuditEntry AuditEntryProto(const AuditedRecord& record);
+
+// Returns what a job asks of its workers; no record keeps it beside the spec.
+[[nodiscard]] WorkerNeeds NeedsOf(const v1::JobSpec& spec);
 
 // nullopt if no record is set that this version knows.
 [[nodiscard]] std::optional<JournalRecord> RecordFromProto(

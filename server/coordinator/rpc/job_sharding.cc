@@ -6,6 +6,7 @@
 #include "common/job/job_spec.h"
 #include "common/parameter_server/update_rules.h"
 #include "common/protocol/proto_time.h"
+#include "server/coordinator/journal/record_proto.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -36,7 +37,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   terms.min_workers = spec.workers().min();
   terms.max_workers = spec.workers().max();
   terms.settle = FromProto(spec.workers().settle());
-  terms.required_labels = RequiredLabels(spec);
+  terms.needs = NeedsOf(spec);
   // A benchmark's steps are its sizes.
   terms.total_steps =
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();

@@ -9,9 +9,9 @@ namespace ringmaster::coordinator {
 namespace {
 
 std::shared_ptr<const v1::WatchStatusResponse> StatusMessage(
-    const StatusSource& source) {
+    const StatusSource& source, const StatusFilter& filter) {
   auto message = std::make_shared<v1::WatchStatusResponse>();
-  *message->mutable_status() = StatusProto(source);
+  *message->mutable_status() = StatusProto(source, filter);
   return message;
 }
 
@@ -30,16 +30,31 @@ bool Publisher::IsOneTooMany(Watcher<Message>& watcher) {
   return true;
 }
 
+void Publisher::OfferStatus(const StatusSource& source, StatusWatch& watch) {
+  if (watch.changes.has_value()) {
+    auto message = watch.changes->Next(StatusProto(source, watch.filter),
+                                       watch.watcher->has_waiting());
+    if (message != nullptr) watch.watcher->Offer(std::move(message));
+    return;
+  }
+  watch.watcher->Offer(StatusMessage(source, watch.filter));
+}
+
 void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
+                                 const v1::WatchStatusRequest& request,
                                  const StatusSource& source) {
   if (IsOneTooMany(*watcher)) return;
-  watcher->Offer(StatusMessage(source));
+  StatusWatch watch = {.filter = StatusFilter(request.filter()),
+                       .changes = std::nullopt,
+                       .watcher = std::move(watcher)};
+  if (request.only_changes()) watch.changes.emplace();
+  OfferStatus(source, watch);
   // The other watchers get the change at their own pace; this one may then see
   // the same state again.
   if (status_watchers_.empty() && job_watchers_.empty()) {
     NotePublished(source);
   }
-  status_watchers_.push_back(std::move(watcher));
+  status_watchers_.push_back(std::move(watch));
 }
 
 void Publisher::AddJobWatcher(std::shared_ptr<JobWatcher> watcher,
@@ -82,9 +97,15 @@ void Publisher::Publish(const StatusSource& source) {
   }
   DropGone();
   NotePublished(source);
-  if (!status_watchers_.empty()) {
-    const auto message = StatusMessage(source);
-    for (const auto& watcher : status_watchers_) watcher->Offer(message);
+  // Most look at everything, and get the same message.
+  std::shared_ptr<const v1::WatchStatusResponse> all;
+  for (StatusWatch& watch : status_watchers_) {
+    if (watch.changes.has_value() || !watch.filter.MatchesAll()) {
+      OfferStatus(source, watch);
+      continue;
+    }
+    if (all == nullptr) all = StatusMessage(source, watch.filter);
+    watch.watcher->Offer(all);
   }
   std::erase_if(job_watchers_, [&state](JobWatch& watch) {
     const auto it = state.jobs.find(watch.job_number);
@@ -96,14 +117,15 @@ void Publisher::Publish(const StatusSource& source) {
 }
 
 void Publisher::DropGone() {
-  std::erase_if(status_watchers_,
-                [](const auto& watcher) { return watcher->is_gone(); });
+  std::erase_if(status_watchers_, [](const StatusWatch& watch) {
+    return watch.watcher->is_gone();
+  });
   std::erase_if(job_watchers_,
                 [](const JobWatch& watch) { return watch.watcher->is_gone(); });
 }
 
 void Publisher::End(const absl::Status& status) {
-  for (const auto& watcher : status_watchers_) watcher->End(status);
+  for (const StatusWatch& watch : status_watchers_) watch.watcher->End(status);
   for (const JobWatch& watch : job_watchers_) watch.watcher->End(status);
   status_watchers_.clear();
   job_watchers_.clear();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "server/coordinator/core/state/state.h"
 #include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/state_proto.h"
+#include "server/coordinator/rpc/status_changes.h"
+#include "server/coordinator/rpc/status_filter.h"
 #include "server/coordinator/rpc/watcher.h"
 
 namespace ringmaster::coordinator {
@@ -36,6 +39,7 @@ class Publisher {
   // RESOURCE_EXHAUSTED if there are max_watches already. A job that has ended
   // ends its watch.
   void AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
+                        const v1::WatchStatusRequest& request,
                         const StatusSource& source);
   // `job` is one of `state`'s.
   void AddJobWatcher(std::shared_ptr<JobWatcher> watcher, const State& state,
@@ -63,7 +67,15 @@ class Publisher {
     std::shared_ptr<JobWatcher> watcher;
   };
 
+  struct StatusWatch {
+    StatusFilter filter;
+    // Present if only changes are sent.
+    std::optional<StatusChanges> changes;
+    std::shared_ptr<StatusWatcher> watcher;
+  };
+
   void DropGone();
+  static void OfferStatus(const StatusSource& source, StatusWatch& watch);
   // Ends the watch, and returns true, if there are too many.
   template <typename Message>
   bool IsOneTooMany(Watcher<Message>& watcher);
@@ -72,7 +84,7 @@ class Publisher {
   static bool OfferJob(const State& state, const Job& job, JobWatch& watch);
 
   const size_t max_watches_;
-  std::vector<std::shared_ptr<StatusWatcher>> status_watchers_;
+  std::vector<StatusWatch> status_watchers_;
   std::vector<JobWatch> job_watchers_;
   uint64_t published_revision_ = 0;
   bool published_is_journal_slow_ = false;

@@ -18,10 +18,12 @@ class FakeWatcher final : public Watcher<Message> {
     offered.push_back(*message);
   }
   void End(const absl::Status& status) override { ends.push_back(status); }
+  bool has_waiting() const override { return waits; }
   bool is_gone() const override { return gone; }
 
   std::vector<Message> offered;
   std::vector<absl::Status> ends;
+  bool waits = false;
   bool gone = false;
 };
 
@@ -38,9 +40,10 @@ class PublisherTest : public ::testing::Test {
     state_.revision = 5;
   }
 
-  std::shared_ptr<FakeWatcher<v1::WatchStatusResponse>> WatchStatus() {
+  std::shared_ptr<FakeWatcher<v1::WatchStatusResponse>> WatchStatus(
+      const v1::WatchStatusRequest& request = {}) {
     auto watcher = std::make_shared<FakeWatcher<v1::WatchStatusResponse>>();
-    publisher_.AddStatusWatcher(watcher, Source());
+    publisher_.AddStatusWatcher(watcher, request, Source());
     return watcher;
   }
   std::shared_ptr<FakeWatcher<v1::WatchJobResponse>> WatchJob() {
@@ -74,6 +77,32 @@ TEST_F(PublisherTest, OffersWhatThereIsAtOnce) {
   ASSERT_EQ(watcher->offered.size(), 1u);
   EXPECT_EQ(watcher->offered[0].status().revision(), 5);
   EXPECT_EQ(watcher->offered[0].status().jobs(0).id(), "digits-1");
+}
+
+TEST_F(PublisherTest, EachWatcherSeesWhatItAskedFor) {
+  v1::WatchStatusRequest request;
+  request.mutable_filter()->add_jobs("letters");
+  const auto others = WatchStatus(request);
+  request.mutable_filter()->set_jobs(0, "digits");
+  request.set_only_changes(true);
+  const auto changes = WatchStatus(request);
+  const auto all = WatchStatus();
+  EXPECT_EQ(others->offered[0].status().jobs_size(), 0);
+  EXPECT_EQ(changes->offered[0].status().jobs_size(), 1);
+  // Something else has changed.
+  ++state_.revision;
+  now_ += kPublishInterval;
+  Publish();
+  EXPECT_EQ(others->offered.size(), 2u);
+  EXPECT_EQ(changes->offered.size(), 1u);
+  EXPECT_EQ(all->offered.size(), 2u);
+  ChangeJob(v1::JOB_STATE_STOPPING);
+  now_ += kPublishInterval;
+  Publish();
+  ASSERT_EQ(changes->offered.size(), 2u);
+  EXPECT_TRUE(changes->offered[1].is_change());
+  EXPECT_EQ(changes->offered[1].status().jobs(0).state(),
+            v1::JOB_STATE_STOPPING);
 }
 
 TEST_F(PublisherTest, TellsOnceOfADiskThatHangsAndOnceThatItWorks) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/job/job_spec.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
@@ -29,6 +30,12 @@ constexpr int kMaxMembers = 1024;
 constexpr int kMaxEvents = 1000;
 constexpr int kMaxAudit = 1000;
 constexpr size_t kMaxRequestId = 128;
+// A drain may be due within a year.
+constexpr absl::Duration kMostWithin = absl::Hours(24 * 366);
+constexpr char kWorkerToken[] = "worker ";
+constexpr char kJobToken[] = "job ";
+constexpr char kWrongToken[] =
+    "page_token must be empty or the next_page_token of an earlier answer";
 
 absl::Status BadRequest(const std::string& message) {
   return WithReason(absl::InvalidArgumentError(message),
@@ -49,8 +56,7 @@ absl::StatusOr<int64_t> PageStart(const std::string& token, int64_t first) {
   if (token.empty()) return first;
   int64_t start = 0;
   if (!absl::SimpleAtoi(token, &start) || start < 0) {
-    return BadRequest(
-        "page_token must be empty or the next_page_token of an earlier answer");
+    return BadRequest(kWrongToken);
   }
   return start;
 }
@@ -62,6 +68,9 @@ absl::StatusOr<v1::GetJobResponse> GetJob(const State& state,
   ASSIGN_OR_RETURN(const Job* const job, state.LookUpJob(request.job()));
   v1::GetJobResponse response;
   *response.mutable_job() = JobProto(state, *job);
+  for (const Membership& membership : job->memberships) {
+    *response.mutable_job()->add_memberships() = MembershipProto(membership);
+  }
   return response;
 }
 
@@ -75,13 +84,11 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(
       PageStart(request.page_token(), std::numeric_limits<int64_t>::max()));
   v1::ListJobsResponse response;
   size_t bytes = 0;
-  const std::map<const Job*, int> positions = QueuePositions(state);
+  const QueueOutlook outlook(state);
   auto it = state.jobs.lower_bound(before);
   while (it != state.jobs.begin()) {
     --it;
-    const auto position = positions.find(&it->second);
-    v1::Job job = JobProto(state, it->second, MemberDetail::kAll,
-                           position == positions.end() ? 0 : position->second);
+    v1::Job job = JobProto(state, it->second, MemberDetail::kAll, &outlook);
     bytes += job.ByteSizeLong();
     if (response.jobs_size() == size ||
         (bytes > kMaxPageBytes && response.jobs_size() > 0)) {
@@ -89,6 +96,63 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(
       break;
     }
     *response.add_jobs() = std::move(job);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::GetStatusResponse> GetStatus(
+    const StatusSource& source, const v1::GetStatusRequest& request) {
+  const State& state = source.state;
+  const StatusFilter filter(request.filter());
+  v1::GetStatusResponse response;
+  if (request.page_size() == 0 && request.page_token().empty()) {
+    *response.mutable_status() = StatusProto(source, filter);
+    return response;
+  }
+  ASSIGN_OR_RETURN(const int size, PageSize(request.page_size(), kMaxJobs,
+                                            std::numeric_limits<int>::max()));
+  // "worker NAME" or "job NUMBER": the last of the page before.
+  absl::string_view after = request.page_token();
+  const bool has_workers = !absl::ConsumePrefix(&after, kJobToken);
+  if (has_workers && !after.empty() &&
+      !absl::ConsumePrefix(&after, kWorkerToken)) {
+    return BadRequest(kWrongToken);
+  }
+  ASSIGN_OR_RETURN(const int64_t before_job,
+                   PageStart(has_workers ? "" : std::string(after),
+                             std::numeric_limits<int64_t>::max()));
+  v1::Status& status = *response.mutable_status();
+  status = StatusFrame(source);
+  size_t bytes = 0;
+  std::string last;
+  // Returns false if the page is full.
+  const auto has_room = [&](size_t more) {
+    const bool is_full = status.workers_size() + status.jobs_size() == size ||
+                         (bytes + more > kMaxPageBytes && bytes > 0);
+    if (is_full) response.set_next_page_token(last);
+    bytes += more;
+    return !is_full;
+  };
+  for (auto it = has_workers ? state.workers.upper_bound(std::string(after))
+                             : state.workers.end();
+       it != state.workers.end(); ++it) {
+    if (!filter.Matches(state, it->second)) continue;
+    v1::Worker worker = WorkerProto(state, it->second, source.now);
+    if (!has_room(worker.ByteSizeLong())) return response;
+    *status.add_workers() = std::move(worker);
+    last = absl::StrCat(kWorkerToken, it->first);
+  }
+  const QueueOutlook outlook(state);
+  int ended_count = 0;
+  for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
+    const Job& job = it->second;
+    if (!filter.Matches(job)) continue;
+    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
+    if (it->first >= before_job) continue;
+    v1::Job shown = StatusJobProto(state, job, outlook);
+    if (!has_room(shown.ByteSizeLong())) return response;
+    *status.add_jobs() = std::move(shown);
+    last = absl::StrCat(kJobToken, it->first);
   }
   return response;
 }
@@ -185,6 +249,9 @@ absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     blocking.set_role(worker.role);
   }
   response.set_what_unblocks(std::move(explanation.what_unblocks));
+  if (explanation.predicted_wait.has_value()) {
+    *response.mutable_predicted_wait() = ToProto(*explanation.predicted_wait);
+  }
   if (!job->incidents.empty()) {
     *response.mutable_last_incident() = job->incidents.back();
   }
@@ -204,6 +271,31 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
   static_cast<JobTerms&>(submit) = TermsOf(spec);
   submit.request_id = request.request_id();
   return submit;
+}
+
+CancelRequested ParseCancel(const v1::CancelJobRequest& request) {
+  return {.job = request.job(),
+          .reason = BoundedUtf8(request.reason(), kMaxText)};
+}
+
+absl::StatusOr<CordonRequested> ParseCordon(const v1::CordonRequest& request) {
+  CordonRequested cordon = {.target = request.target(),
+                            .drains = request.drain(),
+                            .reason = BoundedUtf8(request.reason(), kMaxText)};
+  if (!request.has_within()) return cordon;
+  cordon.within = FromProto(request.within());
+  if (!request.drain() || cordon.within <= absl::ZeroDuration() ||
+      cordon.within > kMostWithin) {
+    return BadRequest(absl::StrCat(
+        "within must be above 0 and at most 366 days, and of a drain; got ",
+        absl::FormatDuration(cordon.within),
+        request.drain() ? "" : " of a cordon"));
+  }
+  return cordon;
+}
+
+CordonRequested ParseUncordon(const v1::UncordonRequest& request) {
+  return {.target = request.target(), .is_lifted = true};
 }
 
 absl::StatusOr<ChangeRequested> ParseChange(

@@ -13,6 +13,7 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/pool_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/core/state/event.h"
@@ -33,6 +34,11 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 // shift later pages.
 [[nodiscard]] absl::StatusOr<v1::ListJobsResponse> ListJobs(
     const State& state, const v1::ListJobsRequest& request);
+
+// A page ends with the last worker or job that it has; workers come first, by name,
+// then jobs, newest first. Without a page size there is one page.
+[[nodiscard]] absl::StatusOr<v1::GetStatusResponse> GetStatus(
+    const StatusSource& source, const v1::GetStatusRequest& request);
 
 // `self` counts the events; another process counts its own from 1.
 [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(
@@ -56,6 +62,13 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 //   INVALID_ARGUMENT/INVALID_JOB_SPEC
 [[nodiscard]] absl::StatusOr<SubmitRequested> ParseSubmit(
     const v1::SubmitJobRequest& request);
+
+[[nodiscard]] CancelRequested ParseCancel(const v1::CancelJobRequest& request);
+
+// INVALID_ARGUMENT if the time of a drain is out of its bounds.
+[[nodiscard]] absl::StatusOr<CordonRequested> ParseCordon(
+    const v1::CordonRequest& request);
+[[nodiscard]] CordonRequested ParseUncordon(const v1::UncordonRequest& request);
 
 // INVALID_ARGUMENT if nothing is to change, or a priority is out of its bounds.
 [[nodiscard]] absl::StatusOr<ChangeRequested> ParseChange(

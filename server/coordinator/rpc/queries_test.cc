@@ -50,6 +50,56 @@ TEST_F(QueriesTest, FindsJobsByIdAndByName) {
   EXPECT_EQ(ReasonOf(status), reason::kJobNotFound);
 }
 
+TEST_F(QueriesTest, PagesOfTheStatusHaveWorkersAndThenJobs) {
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = absl::StrCat("w", i);
+    state_.workers[name].name = name;
+  }
+  const StatusSource source = {.state = state_, .self = self_};
+  v1::GetStatusRequest request;
+  EXPECT_EQ(GetStatus(source, request)->status().jobs_size(), 5);
+  request.set_page_size(2);
+  std::string seen;
+  do {
+    const auto response = GetStatus(source, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    const v1::Status& status = response->status();
+    EXPECT_EQ(status.coordinator().incarnation(), 7u);
+    for (const v1::Worker& worker : status.workers())
+      absl::StrAppend(&seen, worker.name(), " ");
+    for (const v1::Job& job : status.jobs())
+      absl::StrAppend(&seen, job.id(), " ");
+    absl::StrAppend(&seen, "| ");
+    request.set_page_token(response->next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen,
+            "w0 w1 | w2 digits-5 | digits-4 digits-3 | digits-2 digits-1 | ");
+  request.mutable_filter()->add_jobs("digits-4");
+  EXPECT_EQ(GetStatus(source, request)->status().jobs(0).id(), "digits-4");
+  for (const char* token : {"digits", "job x", "7"}) {
+    request.set_page_token(token);
+    EXPECT_THAT(GetStatus(source, request).status().message(),
+                HasSubstr("page_token must be empty or"));
+  }
+  request.clear_page_token();
+  request.set_page_size(-1);
+  EXPECT_THAT(GetStatus(source, request).status().message(),
+              HasSubstr("page_size must not be negative, got -1"));
+}
+
+TEST_F(QueriesTest, AJobShowsTheWorkersThatItHasHad) {
+  state_.jobs.at(5).memberships.push_back({.generation = 8,
+                                           .start_time = absl::UnixEpoch(),
+                                           .first_step = 3,
+                                           .workers = {"w1", "w0"}});
+  v1::GetJobRequest request;
+  request.set_job("digits-5");
+  const v1::Job job = GetJob(state_, request)->job();
+  ASSERT_EQ(job.memberships_size(), 1);
+  EXPECT_EQ(job.memberships(0).workers(0), "w1");
+  EXPECT_FALSE(job.memberships(0).has_end_time());
+}
+
 TEST_F(QueriesTest, PagesOfJobsGoFromNewToOld) {
   v1::ListJobsRequest request;
   request.set_page_size(2);

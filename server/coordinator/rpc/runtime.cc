@@ -371,12 +371,14 @@ absl::Status CoordinatorRuntime::GatherLogs(v1::GetLogsRequest request,
       });
 }
 
-void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
-  const absl::Status status = PostCall([this, watcher] {
-    if (is_shut_down_) return watcher->End(ShuttingDown());
-    publisher_.AddStatusWatcher(watcher, View().Status());
-    ScheduleWakeup();
-  });
+void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher,
+                                     v1::WatchStatusRequest request) {
+  const absl::Status status =
+      PostCall([this, watcher, request = std::move(request)] {
+        if (is_shut_down_) return watcher->End(ShuttingDown());
+        publisher_.AddStatusWatcher(watcher, request, View().Status());
+        ScheduleWakeup();
+      });
   if (!status.ok()) watcher->End(status);
 }
 

@@ -135,7 +135,8 @@ class CoordinatorRuntime {
   void NoteChange(AuditedRecord entry);
 
   // These errors end the watch.
-  void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
+  void WatchStatus(std::shared_ptr<StatusWatcher> watcher,
+                   v1::WatchStatusRequest request = {});
   void WatchJob(std::string job, std::shared_ptr<JobWatcher> watcher);
 
   // Returns true if the executor answers within `patience`: for watchdogs. Do

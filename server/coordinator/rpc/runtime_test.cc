@@ -46,6 +46,7 @@ class FakeStatusWatcher final : public StatusWatcher {
     offered_.push_back(message->status());
   }
   void End(const absl::Status& status) override { end.set_value(status); }
+  bool has_waiting() const override { return false; }
   bool is_gone() const override { return false; }
 
   // Returns the journal's error in the newest status.

@@ -38,21 +38,6 @@ void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
   if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));
 }
 
-// A drain may be due within a year.
-absl::Status CheckWithin(const v1::CordonRequest& request) {
-  if (!request.has_within()) return absl::OkStatus();
-  const absl::Duration within = FromProto(request.within());
-  if (request.drain() && within > absl::ZeroDuration() &&
-      within <= absl::Hours(24 * 366)) {
-    return absl::OkStatus();
-  }
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat(
-          "within must be above 0 and at most 366 days, and of a drain; got ",
-          absl::FormatDuration(within), request.drain() ? "" : " of a cordon")),
-      reason::kInvalidRequest);
-}
-
 // Ends the call if `status` is an error.
 bool HasFailed(grpc::ServerUnaryReactor* reactor, const absl::Status& status) {
   if (status.ok()) return false;
@@ -210,13 +195,12 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
     v1::CancelJobResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
+  CancelRequested cancel = ParseCancel(*request);
+  cancel.caller = CallerOf(*context, access_);
   FinishIfRefused(
       reactor,
-      runtime_.Cancel(
-          {.job = request->job(),
-           .reason = BoundedUtf8(request->reason(), kMaxText),
-           .caller = CallerOf(*context, access_)},
-          Counted(refusals_, kCancelJob, JobReply(reactor, response))));
+      runtime_.Cancel(std::move(cancel), Counted(refusals_, kCancelJob,
+                                                 JobReply(reactor, response))));
   return reactor;
 }
 
@@ -275,18 +259,11 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Cordon(
     grpc::CallbackServerContext* context, const v1::CordonRequest* request,
     v1::CordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  absl::Status status = CheckWithin(*request);
-  if (status.ok()) {
-    status = runtime_.Cordon(
-        {.target = request->target(),
-         .drains = request->drain(),
-         .reason = BoundedUtf8(request->reason(), kMaxText),
-         .caller = CallerOf(*context, access_),
-         .within = request->has_within() ? FromProto(request->within())
-                                         : absl::InfiniteDuration()},
-        EmptyReply(reactor));
-  }
-  FinishIfRefused(reactor, status);
+  absl::StatusOr<CordonRequested> cordon = ParseCordon(*request);
+  if (HasFailed(reactor, cordon.status())) return reactor;
+  cordon->caller = CallerOf(*context, access_);
+  FinishIfRefused(reactor,
+                  runtime_.Cordon(*std::move(cordon), EmptyReply(reactor)));
   return reactor;
 }
 
@@ -294,11 +271,10 @@ grpc::ServerUnaryReactor* PoolServiceImpl::Uncordon(
     grpc::CallbackServerContext* context, const v1::UncordonRequest* request,
     v1::UncordonResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  CordonRequested uncordon = ParseUncordon(*request);
+  uncordon.caller = CallerOf(*context, access_);
   FinishIfRefused(reactor,
-                  runtime_.Cordon({.target = request->target(),
-                                   .is_lifted = true,
-                                   .caller = CallerOf(*context, access_)},
-                                  EmptyReply(reactor)));
+                  runtime_.Cordon(std::move(uncordon), EmptyReply(reactor)));
   return reactor;
 }
 
@@ -321,21 +297,20 @@ grpc::ServerUnaryReactor* PoolServiceImpl::SetQueues(
 // ---- StatusService.
 
 grpc::ServerUnaryReactor* StatusServiceImpl::GetStatus(
-    grpc::CallbackServerContext* context, const v1::GetStatusRequest*,
+    grpc::CallbackServerContext* context, const v1::GetStatusRequest* request,
     v1::GetStatusResponse* response) {
-  return Answer(runtime_, context, response, [](const CoordinatorView& view) {
-    v1::GetStatusResponse result;
-    *result.mutable_status() = StatusProto(view.Status());
-    return absl::StatusOr<v1::GetStatusResponse>(std::move(result));
-  });
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::GetStatus(view.Status(), *request);
+                });
 }
 
 grpc::ServerWriteReactor<v1::WatchStatusResponse>*
 StatusServiceImpl::WatchStatus(grpc::CallbackServerContext* context,
-                               const v1::WatchStatusRequest*) {
+                               const v1::WatchStatusRequest* request) {
   const auto reactor =
       StartWatch<v1::WatchStatusResponse>(kWatchStatus, *context, open_calls_);
-  runtime_.WatchStatus(reactor);
+  runtime_.WatchStatus(reactor, *request);
   return reactor.get();
 }
 

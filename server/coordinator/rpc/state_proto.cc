@@ -10,6 +10,8 @@
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"
+#include "server/coordinator/core/placement/forecast.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/journal/record_proto.h"
@@ -143,6 +145,8 @@ v1::Worker WorkerProto(const State& state, const Worker& worker,
   proto.set_log_file(worker.log_file);
   proto.set_runs_commands(worker.runs_commands);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
+  proto.set_memory_bytes(worker.memory_bytes);
+  proto.set_host_memory_bytes(worker.host_memory_bytes);
   if (worker.certificate_end.has_value()) {
     SetTime(*worker.certificate_end, proto.mutable_certificate_expire_time());
   }
@@ -152,8 +156,43 @@ v1::Worker WorkerProto(const State& state, const Worker& worker,
   return proto;
 }
 
+QueueOutlook::QueueOutlook(const State& state)
+    : positions_(QueuePositions(state)) {
+  for (const auto& [number, forecast] : ForecastStarts(state, kMostForecasts)) {
+    if (forecast.until_start.has_value())
+      waits_.emplace(number, *forecast.until_start);
+  }
+}
+
+QueueOutlook::QueueOutlook(const State& state, const Job& job) {
+  positions_.emplace(&job, state.QueuePosition(job));
+  if (!WaitsToBegin(job)) return;
+  const Forecast forecast = ForecastStart(state, job);
+  if (forecast.until_start.has_value())
+    waits_.emplace(job.number, *forecast.until_start);
+}
+
+void QueueOutlook::Set(const Job& job, v1::Job& proto) const {
+  const auto position = positions_.find(&job);
+  if (position != positions_.end()) proto.set_queue_position(position->second);
+  if (const auto wait = waits_.find(job.number); wait != waits_.end())
+    *proto.mutable_predicted_wait() = ToProto(wait->second);
+}
+
+v1::Membership MembershipProto(const Membership& membership) {
+  v1::Membership proto;
+  proto.set_generation(membership.generation);
+  SetTime(membership.start_time, proto.mutable_start_time());
+  if (membership.end_time != absl::InfiniteFuture())
+    SetTime(membership.end_time, proto.mutable_end_time());
+  proto.set_first_step(membership.first_step);
+  for (const std::string& worker : membership.workers)
+    proto.add_workers(worker);
+  return proto;
+}
+
 v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
-                 std::optional<int> queue_position) {
+                 const QueueOutlook* outlook) {
   v1::Job proto;
   proto.set_id(job.id);
   proto.set_request_id(job.request_id);
@@ -191,8 +230,14 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   SetIncidents(state, job, members, proto);
   SetStraggler(job, proto);
   proto.set_exit_code(job.exit_code);
-  proto.set_queue_position(
-      queue_position.has_value() ? *queue_position : state.QueuePosition(job));
+  if (outlook != nullptr) {
+    outlook->Set(job, proto);
+  } else {
+    QueueOutlook(state, job).Set(job, proto);
+  }
+  if (job.predicted_start_time != absl::InfinitePast()) {
+    SetTime(job.predicted_start_time, proto.mutable_predicted_start_time());
+  }
   SetTime(job.create_time, proto.mutable_create_time());
   if (job.start_time != absl::InfinitePast()) {
     SetTime(job.start_time, proto.mutable_start_time());
@@ -208,7 +253,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   return proto;
 }
 
-v1::Status StatusProto(const StatusSource& source) {
+v1::Status StatusFrame(const StatusSource& source) {
   const State& state = source.state;
   const CoordinatorIdentity& self = source.self;
   v1::Status proto;
@@ -224,9 +269,6 @@ v1::Status StatusProto(const StatusSource& source) {
   coordinator.set_last_generation(state.last_generation);
   coordinator.set_other_coordinator(OtherCoordinatorText(state));
   coordinator.set_requires_encryption(self.requires_encryption);
-  for (const auto& [name, worker] : state.workers) {
-    *proto.add_workers() = WorkerProto(state, worker, source.now);
-  }
   for (const HostQuarantine& quarantine : state.quarantines) {
     if (!IsInForce(state, quarantine)) continue;
     *proto.add_quarantines() = QuarantineProto(quarantine);
@@ -238,15 +280,30 @@ v1::Status StatusProto(const StatusSource& source) {
     *proto.add_queues() =
         QueueProto(state.queues.at(std::string(name)), figures);
   }
-  const std::map<const Job*, int> positions = QueuePositions(state);
+  return proto;
+}
+
+v1::Job StatusJobProto(const State& state, const Job& job,
+                       const QueueOutlook& outlook) {
+  return JobProto(state, job,
+                  IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll,
+                  &outlook);
+}
+
+v1::Status StatusProto(const StatusSource& source, const StatusFilter& filter) {
+  const State& state = source.state;
+  v1::Status proto = StatusFrame(source);
+  for (const auto& [name, worker] : state.workers) {
+    if (filter.Matches(state, worker))
+      *proto.add_workers() = WorkerProto(state, worker, source.now);
+  }
+  const QueueOutlook outlook(state);
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;
+    if (!filter.Matches(job)) continue;
     if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
-    *proto.add_jobs() =
-        JobProto(state, job,
-                 IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll,
-                 positions.contains(&job) ? positions.at(&job) : 0);
+    *proto.add_jobs() = StatusJobProto(state, job, outlook);
   }
   return proto;
 }

@@ -3,7 +3,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
 
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 
 #include "absl/time/time.h"
@@ -16,6 +16,7 @@
 #include "server/coordinator/core/state/action.h"
 #include "server/coordinator/core/state/state.h"
 #include "server/coordinator/core/state/types.h"
+#include "server/coordinator/rpc/status_filter.h"
 
 namespace ringmaster::coordinator {
 
@@ -46,18 +47,43 @@ struct StatusSource {
 [[nodiscard]] v1::Worker WorkerProto(const State& state, const Worker& worker,
                                      MonotonicTime now);
 
+[[nodiscard]] v1::Membership MembershipProto(const Membership& membership);
+
+// The places of jobs in the queue, and when they are expected to begin. Lasts as long
+// as the state stays as it is.
+class QueueOutlook {
+ public:
+  // Of all jobs; which takes less time than job by job.
+  explicit QueueOutlook(const State& state);
+  QueueOutlook(const State& state, const Job& job);
+
+  // Shows them in `proto`, which is that of `job`.
+  void Set(const Job& job, v1::Job& proto) const;
+
+ private:
+  std::map<const Job*, int> positions_;
+  std::map<int64_t, absl::Duration> waits_;  // by number
+};
+
 enum class MemberDetail { kAll, kNone };
 // `job` is one of `state`'s. Without its members, only its last incident is
-// included. `queue_position`: if it is known, since counting takes time.
-[[nodiscard]] v1::Job JobProto(
-    const State& state, const Job& job,
-    MemberDetail members = MemberDetail::kAll,
-    std::optional<int> queue_position = std::nullopt);
+// included. `outlook`: that of all jobs, if it is there.
+[[nodiscard]] v1::Job JobProto(const State& state, const Job& job,
+                               MemberDetail members = MemberDetail::kAll,
+                               const QueueOutlook* outlook = nullptr);
 
-// Everything: the pool by name, jobs that have not ended, and the last
+// The status without workers and jobs.
+[[nodiscard]] v1::Status StatusFrame(const StatusSource& source);
+
+// Everything that matches: the pool by name, jobs that have not ended, and the last
 // kMaxEndedJobsShown that have, those without their members, newest first.
 inline constexpr int kMaxEndedJobsShown = 20;
-[[nodiscard]] v1::Status StatusProto(const StatusSource& source);
+[[nodiscard]] v1::Status StatusProto(const StatusSource& source,
+                                     const StatusFilter& filter = {});
+
+// As it is in the status, where jobs that have ended are without their members.
+[[nodiscard]] v1::Job StatusJobProto(const State& state, const Job& job,
+                                     const QueueOutlook& outlook);
 
 }  // namespace ringmaster::coordinator
 

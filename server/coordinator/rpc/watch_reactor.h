@@ -58,6 +58,11 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
   // Breaks the connection.
   void Cut() { call_.TryCancel(); }
 
+  bool has_waiting() const override {
+    MutexLock lock(mutex_);
+    return newest_ != nullptr;
+  }
+
   bool is_gone() const override {
     MutexLock lock(mutex_);
     return end_.has_value();

@@ -18,6 +18,9 @@ class Watcher {
   // slow readers miss states, never the last.
   virtual void Offer(std::shared_ptr<const Message> message) = 0;
 
+  // What was offered last has not begun to be sent yet.
+  [[nodiscard]] virtual bool has_waiting() const = 0;
+
   // Ends the watch after what was offered last. Later calls change nothing.
   virtual void End(const absl::Status& status) = 0;
 

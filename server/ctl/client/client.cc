@@ -23,6 +23,9 @@
 namespace ringmaster::ctl {
 namespace {
 
+// More workers and jobs than most clusters have, and less than a message may hold.
+constexpr int kStatusPage = 4096;
+
 absl::Status ShutDownError() {
   return absl::CancelledError("the client was shut down");
 }
@@ -266,11 +269,24 @@ absl::StatusOr<v1::ExplainJobResponse> Client::ExplainJob(
   return response;
 }
 
-absl::StatusOr<v1::Status> Client::GetStatus() {
-  v1::GetStatusResponse response;
-  RETURN_IF_ERROR(Call(&Connection::status, &v1::StatusService::Stub::GetStatus,
-                       v1::GetStatusRequest(), &response));
-  return std::move(*response.mutable_status());
+absl::StatusOr<v1::Status> Client::GetStatus(const v1::StatusFilter& filter) {
+  v1::GetStatusRequest request;
+  *request.mutable_filter() = filter;
+  request.set_page_size(kStatusPage);
+  v1::Status status;
+  do {
+    v1::GetStatusResponse page;
+    RETURN_IF_ERROR(Call(&Connection::status,
+                         &v1::StatusService::Stub::GetStatus, request, &page));
+    if (request.page_token().empty()) {
+      status = std::move(*page.mutable_status());
+    } else {
+      status.mutable_workers()->MergeFrom(page.status().workers());
+      status.mutable_jobs()->MergeFrom(page.status().jobs());
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return status;
 }
 
 absl::StatusOr<v1::GetLogsResponse> Client::GetLogs(

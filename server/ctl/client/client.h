@@ -81,7 +81,9 @@ class Client {
   // Why the job is where it is.
   [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
       const std::string& job);
-  [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
+  // Page by page where it is large; changes in between may show in a part of it.
+  [[nodiscard]] absl::StatusOr<v1::Status> GetStatus(
+      const v1::StatusFilter& filter = {});
   // Takes workers out of use, and gives them back.
   [[nodiscard]] absl::Status Cordon(const v1::CordonRequest& request);
   [[nodiscard]] absl::Status Uncordon(const std::string& target);

@@ -82,6 +82,7 @@ struct CommandLine {
   BundleOptions bundle;
   JobsOptions jobs;
   TopOptions top;
+  StatusOptions shown;
   std::string shell;
   BenchFlags bench;
   CompareFlags compare;
@@ -217,14 +218,17 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
         is_required, &line.job);
     return command;
   };
-  flags.AddCommand("status", "The coordinator, its workers and jobs.");
+  AddStatusFlags(
+      flags.AddCommand("status", "The coordinator, its workers and jobs."),
+      line.shown);
   AddTopCommand(flags, line.top);
   AddJobsFlags(flags.AddCommand("jobs", "The jobs, one a line, newest first."),
                line.jobs);
   add("job", "One job in full.", true);
   AddDescribeCommand(flags, line.described);
   add("explain", "Why a job is where it is, and who keeps it waiting.", true);
-  flags.AddCommand("workers", "The workers, one a line.");
+  AddStatusFlags(flags.AddCommand("workers", "The workers, one a line."),
+                 line.shown);
   AddEventsFlags(add("events", "What happened, to a job or to all.", false),
                  line.events);
   AddLogsCommand(flags, line.logs);
@@ -335,8 +339,8 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
   Client client(std::move(options));
   const CommandContext context{console, clock, client, line.format()};
-  if (command == "status") return RunStatus(context);
-  if (command == "workers") return RunWorkers(context);
+  if (command == "status") return RunStatus(context, line.shown);
+  if (command == "workers") return RunWorkers(context, line.shown);
   if (command == "top") return RunTop(context, line.top);
   if (command == "job") return RunJob(context, line.job);
   if (command == "explain") return RunExplain(context, line.job);

@@ -49,14 +49,18 @@ absl::StatusOr<int> Change(const CommandContext& context,
 
 }  // namespace
 
-absl::StatusOr<int> RunStatus(const CommandContext& context) {
-  ASSIGN_OR_RETURN(const v1::Status status, context.client.GetStatus());
+absl::StatusOr<int> RunStatus(const CommandContext& context,
+                              const StatusOptions& options) {
+  ASSIGN_OR_RETURN(const v1::Status status,
+                   context.client.GetStatus(FilterOf(options)));
   return Answer(context, status,
                 StatusLines(status, absl::Now(), context.console.GetStyle()));
 }
 
-absl::StatusOr<int> RunWorkers(const CommandContext& context) {
-  ASSIGN_OR_RETURN(const v1::Status status, context.client.GetStatus());
+absl::StatusOr<int> RunWorkers(const CommandContext& context,
+                               const StatusOptions& options) {
+  ASSIGN_OR_RETURN(const v1::Status status,
+                   context.client.GetStatus(FilterOf(options)));
   v1::Status only_workers;
   *only_workers.mutable_workers() = status.workers();
   return Answer(context, only_workers,

@@ -7,11 +7,14 @@
 
 #include "absl/status/statusor.h"
 #include "server/ctl/commands/context.h"
+#include "server/ctl/commands/status_flags.h"
 
 namespace ringmaster::ctl {
 
-[[nodiscard]] absl::StatusOr<int> RunStatus(const CommandContext& context);
-[[nodiscard]] absl::StatusOr<int> RunWorkers(const CommandContext& context);
+[[nodiscard]] absl::StatusOr<int> RunStatus(const CommandContext& context,
+                                            const StatusOptions& options);
+[[nodiscard]] absl::StatusOr<int> RunWorkers(const CommandContext& context,
+                                             const StatusOptions& options);
 // First lets the queues be those of `file`, in YAML; empty: they stay as they are.
 [[nodiscard]] absl::StatusOr<int> RunQueues(const CommandContext& context,
                                             const std::string& file);

@@ -32,6 +32,7 @@ void AddTopCommand(FlagSet& flags, TopOptions& options) {
                        "elsewhere.",
                .min = 0},
               &options.updates);
+  AddStatusFlags(command, options.shown);
 }
 
 absl::StatusOr<int> RunTop(const CommandContext& context,
@@ -40,13 +41,14 @@ absl::StatusOr<int> RunTop(const CommandContext& context,
   const bool is_live =
       console.IsTerminal() && context.format == OutputFormat::kTable;
   const int64_t updates = options.updates > 0 || is_live ? options.updates : 1;
+  const v1::StatusFilter filter = FilterOf(options.shown);
   Screen screen(console);
   Bell bell;  // Nobody rings it.
   v1::Status shown;
   RankTimes times;
   for (int64_t update = 1;; ++update) {
     const MonotonicTime next = context.clock.Now() + options.every;
-    absl::StatusOr<v1::Status> status = context.client.GetStatus();
+    absl::StatusOr<v1::Status> status = context.client.GetStatus(filter);
     if (!status.ok() &&
         (!is_live || update == 1 || !IsWorthARetry(status.status())))
       return status.status();

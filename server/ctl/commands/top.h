@@ -6,12 +6,14 @@
 #include "absl/time/time.h"
 #include "common/config/flags.h"
 #include "server/ctl/commands/context.h"
+#include "server/ctl/commands/status_flags.h"
 
 namespace ringmaster::ctl {
 
 struct TopOptions {
   absl::Duration every = absl::Seconds(1);
   int64_t updates = 0;  // 0: for ever on a terminal, one elsewhere
+  StatusOptions shown;
 };
 
 // Adds the command; `options` must outlive the parsing.

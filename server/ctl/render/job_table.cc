@@ -82,7 +82,11 @@ std::vector<std::string> Row(const v1::Job& job, bool is_wide, absl::Time now,
     row.push_back(job.queue().empty() ? "-" : Printable(job.queue()));
     row.push_back(absl::StrCat(job.priority()));
     row.push_back(TimeCell(job.has_create_time(), job.create_time(), style));
-    row.push_back(TimeCell(job.has_start_time(), job.start_time(), style));
+    row.push_back(
+        job.has_predicted_wait()
+            ? absl::StrCat("in ",
+                           HumanDuration(FromProto(job.predicted_wait())))
+            : TimeCell(job.has_start_time(), job.start_time(), style));
     row.push_back(job.request_id().empty() ? "-" : Printable(job.request_id()));
   }
   row.push_back(MessageCell(job, style));

@@ -70,6 +70,10 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
   if (job.queue_position() > 0)
     absl::StrAppend(&line, "  ", job.queue_position(),
                     " before it in the queue");
+  if (job.has_predicted_wait()) {
+    absl::StrAppend(&line, "  may begin in ",
+                    HumanDuration(FromProto(job.predicted_wait())));
+  }
   return line;
 }
 

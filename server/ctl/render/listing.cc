@@ -18,6 +18,9 @@
 namespace ringmaster::ctl {
 namespace {
 
+// Names in one line.
+constexpr size_t kMostNames = 16;
+
 void Append(std::vector<std::string>& lines, std::vector<std::string> more) {
   for (std::string& line : more) lines.push_back(std::move(line));
 }
@@ -118,6 +121,38 @@ std::string WorkerStateText(const v1::Worker& worker, const Style& style) {
   return text;
 }
 
+// The workers that the job has had, oldest first.
+std::vector<std::string> MembershipLines(const v1::Job& job, absl::Time now,
+                                         const Style& style) {
+  TextTable table({{"  FROM"},
+                   {"FOR", Align::kRight},
+                   {"GEN", Align::kRight},
+                   {"AFTER STEP", Align::kRight},
+                   {"WORKERS"}});
+  for (const v1::Membership& membership : job.memberships()) {
+    const absl::Time start = FromProto(membership.start_time());
+    const absl::Time end =
+        membership.has_end_time() ? FromProto(membership.end_time()) : now;
+    std::vector<std::string> names;
+    for (const std::string& name : membership.workers())
+      names.push_back(Printable(name));
+    const size_t all = names.size();
+    if (all > kMostNames) names.resize(kMostNames);
+    table.AddRow(
+        {absl::StrCat("  ", FormatTime(start, style)),
+         HumanDuration(std::max(end - start, absl::ZeroDuration())),
+         absl::StrCat(membership.generation()),
+         absl::StrCat(membership.first_step()),
+         absl::StrCat(absl::StrJoin(names, " "),
+                      all > kMostNames
+                          ? absl::StrCat(" and ", all - kMostNames, " more")
+                          : "")});
+  }
+  std::vector<std::string> lines = {"workers so far:"};
+  Append(lines, table.Lines(style));
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> PoolLines(const v1::Status& status, absl::Time now,
@@ -201,6 +236,9 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
       FromProto(job.goodput().total()) > absl::ZeroDuration()) {
     lines.push_back(GoodputLine(job.goodput()));
   }
+  // One is what the table of ranks shows.
+  if (job.memberships_size() > 1)
+    Append(lines, MembershipLines(job, now, style));
   return lines;
 }
 

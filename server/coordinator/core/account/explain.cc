@@ -12,6 +12,7 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/placement/forecast.h"
 #include "server/coordinator/core/placement/gifts.h"
+#include "server/coordinator/core/placement/host_room.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
@@ -163,6 +164,8 @@ class Explainer {
         absl::StrCat("it needs at least ", NeededText(job_), "; ",
                      IdlePool(state_, job_).Count(Hosts::kAll),
                      " are idle and left for it"));
+    // Others are taken, or left to jobs before it; these nobody may have noticed.
+    if (job_.needs.LooksAtHosts()) AddLeftOut(Hosts::kAll, v1::ROLE_WORKER);
     AddForecast();
     if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
       result_.reasons.push_back(gifts);
@@ -187,6 +190,7 @@ class Explainer {
 
   void AddForecast() {
     const Forecast forecast = ForecastStart(state_, job_);
+    result_.predicted_wait = forecast.until_start;
     result_.reasons.push_back(
         forecast.until_start.has_value()
             ? absl::StrCat(
@@ -411,15 +415,17 @@ class Explainer {
     return std::max(missing, 0);
   }
 
-  // How many workers there are such as the job asks for.
+  // How many workers there are such as the job asks for, and that their hosts would have
+  // room for if there were no other job.
   void AddFit() {
     if (FitText(job_).empty()) return;
+    HostRoom room = HostRoom::Whole(state_, job_);
     size_t all = 0;
     size_t fit = 0;
     for (const auto& [name, worker] : state_.workers) {
       if (worker.role != v1::ROLE_WORKER) continue;
       ++all;
-      if (IsFitFor(job_, worker)) ++fit;
+      if (IsFitFor(job_, worker) && room.Take(worker)) ++fit;
     }
     result_.reasons.push_back(
         absl::StrCat("workers", FitText(job_),
@@ -444,6 +450,9 @@ class Explainer {
         AddWorker(worker, CordonText(*cordon));
       } else if (!IsFitFor(job_, worker)) {
         AddWorker(worker, "is not what the job asks for");
+      } else if (const std::string no_room = NoRoomText(state_, job_, worker);
+                 role == v1::ROLE_WORKER && !no_room.empty()) {
+        AddWorker(worker, no_room);
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));
       } else if (const Worker* const peer = BadLinkOf(state_, job_, worker)) {

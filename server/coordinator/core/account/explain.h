@@ -44,6 +44,8 @@ struct Explanation {
   // The event that would end the wait, or an action of the user that would;
   // empty if the job is not waiting.
   std::string what_unblocks;
+  // Until it is expected to begin, if that is known.
+  std::optional<absl::Duration> predicted_wait = std::nullopt;
 };
 
 inline constexpr size_t kMaxBlockingWorkers = 64;

@@ -161,7 +161,7 @@ TEST_F(ExplainTest, AJobThatAsksForLabelsTellsHowManyHaveThem) {
   Job queued;
   queued.id = "mlp-2";
   queued.number = 2;
-  queued.required_labels = {{"gpu", "h100"}};
+  queued.needs.labels = {{"gpu", "h100"}};
   state_.jobs.emplace(2, queued);
   const Explanation explanation =
       Explain(state_, state_.jobs.at(2), config_, At(0), journal_wait_);

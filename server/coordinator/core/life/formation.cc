@@ -14,6 +14,7 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/memberships.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/halt.h"
@@ -239,6 +240,18 @@ std::string UncheckedText(const State& state, const Job& job) {
   return absl::StrCat("; frames are not checked, since ", oldest->name,
                       " (version ", oldest->version, ") speaks protocol ",
                       oldest->protocol);
+}
+
+// In the event of the first generation: how good the guess was.
+std::string PredictionText(const Job& job) {
+  if (job.predicted_start_time == absl::InfinitePast()) return "";
+  const absl::Duration late =
+      absl::Trunc(job.start_time - job.predicted_start_time, absl::Seconds(1));
+  if (late == absl::ZeroDuration()) return "; begins when it was expected to";
+  return absl::StrCat("; begins ",
+                      absl::FormatDuration(absl::AbsDuration(late)),
+                      late > absl::ZeroDuration() ? " later" : " earlier",
+                      " than was expected");
 }
 
 int HostCount(const Job& job) {
@@ -492,7 +505,9 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     SetClocks(turn, *job);
   }
   job->has_told_loss = false;
-  if (IsNew(*job)) job->start_time = turn.time;
+  const bool is_first = IsNew(*job);
+  if (is_first) job->start_time = turn.time;
+  NoteMembers(*job, turn.time);
   job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
   turn.Touch(*job);
   for (Member& member : job->members) {
@@ -510,7 +525,8 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
       v1::EVENT_SEVERITY_INFO, "job.assigned", *job, "",
       absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
                    " on ", Counted(HostCount(*job), "host"), ", after step ",
-                   job->resume_step, UncheckedText(turn.state, *job)));
+                   job->resume_step, UncheckedText(turn.state, *job),
+                   is_first ? PredictionText(*job) : ""));
 }
 
 void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {

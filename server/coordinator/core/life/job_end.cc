@@ -8,6 +8,7 @@
 #include "common/protocol/enum_name.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/memberships.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/quarantine.h"
@@ -28,6 +29,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.message = end.message;
   job.parameters_hash = end.parameters_hash;
   job.end_time = end.time;
+  NoteNoMembers(job, end.time);
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
   turn.state.active_jobs.erase(job.number);

@@ -12,6 +12,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/account/memberships.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
@@ -133,6 +134,7 @@ struct FoldVisitor {
     if (record.is_rollback) job->absent.clear();
     job->members = MembersOf(record, job->members);
     job->placements = PlacementsOf(*job, record);
+    NoteMembers(*job, record.time);
     return absl::OkStatus();
   }
 
@@ -188,6 +190,7 @@ struct FoldVisitor {
     job->bench = record.bench;
     job->best_step = std::max(job->best_step, record.figures.step());
     job->end_time = record.time;
+    NoteNoMembers(*job, record.time);
     job->end_order = ++state.last_end_order;
     if (job->state == v1::JOB_STATE_FAILED) ForgetFailures(state, job->id);
     return absl::OkStatus();

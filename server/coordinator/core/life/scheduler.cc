@@ -17,12 +17,16 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/suspension.h"
+#include "server/coordinator/core/placement/forecast.h"
 #include "server/coordinator/core/placement/gifts.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+// A job of which nobody can tell when it begins is looked at again after this long.
+constexpr absl::Duration kPredictInterval = absl::Seconds(1);
 
 std::vector<Job*> WaitingToBegin(State& state) {
   std::vector<Job*> waiting;
@@ -54,14 +58,14 @@ struct Kind {
   bool borrows = false;
   bool is_preemptible = false;
   bool runs_commands = false;
-  Labels required_labels;
+  WorkerNeeds needs;
 
   friend auto operator<=>(const Kind&, const Kind&) = default;
 };
 
 Kind KindOf(const Job& job) {
   return {job.priority, job.borrows, IsPreemptible(job), job.runs_commands,
-          job.required_labels};
+          job.needs};
 }
 
 // Returns how many idle workers are left for jobs of that kind that come after all
@@ -74,7 +78,7 @@ int UnclaimedCount(const State& state, const Kind& kind) {
   last.number = std::numeric_limits<int64_t>::max();
   last.can_go_on_later = kind.is_preemptible;
   last.runs_commands = kind.runs_commands;
-  last.required_labels = kind.required_labels;
+  last.needs = kind.needs;
   return IdlePool(state, last).Count(Hosts::kAll);
 }
 
@@ -86,12 +90,11 @@ class TooLarge {
 
   bool Has(const Job& job) {
     if (!IsNew(job)) return !CouldBegin(state_, job);
-    const auto it =
-        least_
-            .emplace(std::tuple(job.required_labels, job.runs_commands,
-                                job.sharding.servers),
-                     kNobody)
-            .first;
+    const auto it = least_
+                        .emplace(std::tuple(job.needs, job.runs_commands,
+                                            job.sharding.servers),
+                                 kNobody)
+                        .first;
     if (job.min_workers >= it->second) return true;
     if (CouldBegin(state_, job)) return false;
     it->second = job.min_workers;
@@ -104,7 +107,7 @@ class TooLarge {
   const State& state_;
   // The fewest workers that were too many, by what these must be, and the parameter
   // servers beside them.
-  std::map<std::tuple<Labels, bool, int>, int> least_;
+  std::map<std::tuple<WorkerNeeds, bool, int>, int> least_;
 };
 
 // Says what `job` waits for, if it is queued: its fewest members, `which`.
@@ -205,6 +208,26 @@ class Rooms {
   std::map<const Queue*, int> most_;
 };
 
+// Notes when those of the queue are expected to begin of whom nobody could tell yet.
+void PredictStarts(Turn& turn) {
+  const auto is_to_be_told = [&turn](const auto& entry) {
+    const Job& job = entry.second;
+    return job.state == v1::JOB_STATE_QUEUED && IsNew(job) &&
+           job.predicted_start_time == absl::InfinitePast() &&
+           job.predict_after <= turn.now;
+  };
+  if (std::ranges::none_of(turn.state.jobs, is_to_be_told)) return;
+  for (const auto& [job_number, forecast] :
+       ForecastStarts(turn.state, kMostForecasts)) {
+    Job& job = turn.state.jobs.at(job_number);
+    if (!is_to_be_told(std::pair<int64_t, const Job&>(job_number, job)))
+      continue;
+    job.predict_after = turn.now + kPredictInterval;
+    if (!forecast.until_start.has_value()) continue;
+    job.predicted_start_time = turn.time + *forecast.until_start;
+  }
+}
+
 // Queued jobs begin in their order, as far as there are workers. Of a long queue
 // only those are looked at closely for which there may be enough.
 void AdvanceQueue(Turn& turn) {
@@ -262,6 +285,7 @@ void AdvanceQueue(Turn& turn) {
     if (begins || is_first) unclaimed.clear();
   }
   if (first == nullptr) SetFirst(turn, nullptr);
+  PredictStarts(turn);
 }
 
 }  // namespace

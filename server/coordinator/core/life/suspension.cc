@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/memberships.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
@@ -71,6 +72,7 @@ void Suspend(Turn& turn, Job& job) {
   DropAll(turn, job);
   EndRehearsals(turn, job, absl::StrCat("job ", job.id, " ", why));
   job.members.clear();
+  NoteNoMembers(job, turn.time);
   job.closing = Closing::kNone;
   WaitAnew(job);
   ReturnToQueue(turn, job);
@@ -87,6 +89,7 @@ void Suspend(Turn& turn, Job& job) {
 void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
   job.state = v1::JOB_STATE_QUEUED;
   job.members.clear();
+  NoteNoMembers(job, record.time);
   job.absent.clear();
   job.best_step = record.step;
   job.saved_step = record.is_saved ? record.step : -1;

@@ -61,18 +61,66 @@ std::vector<Slot> SlotsOf(const State& state) {
   return all;
 }
 
-// Returns the `count` slots of that role that are the first to be free and fit for
-// `job`; fewer if there are fewer.
-std::vector<Slot*> FirstFree(const Job& job, v1::Role role, int count,
-                             std::vector<Slot>& slots) {
-  std::vector<Slot*> fit;
+// A slot, and when a job could have it.
+struct Chance {
+  Slot* slot = nullptr;
+  absl::Duration in;
+};
+
+bool IsSooner(const Chance& a, const Chance& b) { return a.in < b.in; }
+
+// Returns when the host of `slot` has room for it beside `taken` others of `job`: once
+// enough of those are free that say what they need. InfiniteDuration: never.
+absl::Duration RoomIn(const Job& job, const Slot& slot, int taken,
+                      const std::vector<Slot>& slots) {
+  const int64_t room =
+      slot.worker->host_memory_bytes - (taken + 1) * job.needs.memory_bytes;
+  if (room < 0) return absl::InfiniteDuration();
+  std::vector<std::pair<absl::Duration, int64_t>> others;
+  int64_t used = 0;
+  for (const Slot& other : slots) {
+    if (other.worker->host_key != slot.worker->host_key ||
+        other.job == nullptr || other.free_in <= slot.free_in) {
+      continue;
+    }
+    others.emplace_back(other.free_in, other.job->needs.memory_bytes);
+    used += other.job->needs.memory_bytes;
+  }
+  std::sort(others.begin(), others.end());
+  absl::Duration in = slot.free_in;
+  for (const auto& [free_in, bytes] : others) {
+    if (used <= room) break;
+    used -= bytes;
+    in = free_in;
+  }
+  return in;
+}
+
+// Returns the `count` slots of that role that `job` could have first; fewer if there are
+// fewer that are fit for it.
+std::vector<Chance> FirstFree(const Job& job, v1::Role role, int count,
+                              std::vector<Slot>& slots) {
+  std::vector<Chance> fit;
   for (Slot& slot : slots) {
     if (slot.worker->role == role && IsFitFor(job, *slot.worker))
-      fit.push_back(&slot);
+      fit.push_back({&slot, slot.free_in});
   }
-  std::stable_sort(fit.begin(), fit.end(), [](const Slot* a, const Slot* b) {
-    return a->free_in < b->free_in;
-  });
+  std::stable_sort(fit.begin(), fit.end(), IsSooner);
+  if (role == v1::ROLE_WORKER && job.needs.LooksAtHosts()) {
+    std::map<std::string_view, int> taken;
+    std::erase_if(fit, [&](Chance& chance) {
+      int& here = taken[chance.slot->worker->host_key];
+      if (job.needs.one_per_host && here > 0) return true;
+      if (job.needs.memory_bytes > 0) {
+        const int64_t all = (here + 1) * job.needs.memory_bytes;
+        if (all > chance.slot->worker->host_memory_bytes) return true;
+        chance.in = RoomIn(job, *chance.slot, here, slots);
+      }
+      ++here;
+      return false;
+    });
+    std::stable_sort(fit.begin(), fit.end(), IsSooner);
+  }
   if (fit.size() > static_cast<size_t>(count)) fit.resize(count);
   return fit;
 }
@@ -80,30 +128,47 @@ std::vector<Slot*> FirstFree(const Job& job, v1::Role role, int count,
 // Lets `job` take the slots that it needs to begin.
 Forecast Place(const Job& job, std::vector<Slot>& slots) {
   Forecast forecast = {.until_start = absl::ZeroDuration()};
-  std::vector<Slot*> taken;
+  std::vector<Chance> taken;
   for (const auto& [role, count] :
        {std::pair(v1::ROLE_WORKER, job.min_workers),
         {v1::ROLE_PARAMETER_SERVER, job.sharding.servers}}) {
-    const std::vector<Slot*> first = FirstFree(job, role, count, slots);
+    const std::vector<Chance> first = FirstFree(job, role, count, slots);
     if (first.size() < static_cast<size_t>(count)) {
       return {.why_unknown = absl::StrCat("it needs ", NeededText(job),
                                           ", more than there are")};
     }
     taken.insert(taken.end(), first.begin(), first.end());
   }
-  for (const Slot* const slot : taken) {
-    forecast.until_start = std::max(*forecast.until_start, slot->free_in);
+  for (const Chance& chance : taken) {
+    forecast.until_start = std::max(*forecast.until_start, chance.in);
   }
   const absl::Duration until =
       *forecast.until_start + TimeLeft(job).value_or(absl::InfiniteDuration());
   if (*forecast.until_start == absl::InfiniteDuration()) {
     const auto unknown =
-        std::ranges::find(taken, absl::InfiniteDuration(), &Slot::free_in);
-    forecast = {.why_unknown = absl::StrCat("nobody can tell how long job ",
-                                            (*unknown)->job->id, " takes")};
+        std::ranges::find(taken, absl::InfiniteDuration(), &Chance::in);
+    forecast = {.why_unknown = absl::StrCat(
+                    "nobody can tell how long ",
+                    unknown->slot->free_in < unknown->in
+                        ? absl::StrCat("jobs on ", unknown->slot->worker->host)
+                        : absl::StrCat("job ", unknown->slot->job->id),
+                    " take", unknown->slot->free_in < unknown->in ? "" : "s")};
   }
-  for (Slot* const slot : taken) *slot = {slot->worker, until, &job};
+  for (const Chance& chance : taken) {
+    *chance.slot = {chance.slot->worker, until, &job};
+  }
   return forecast;
+}
+
+// Jobs that wait to begin, in their order.
+std::vector<const Job*> Waiting(const State& state) {
+  std::vector<const Job*> waiting;
+  for (const auto& [number, job] : state.jobs) {
+    if (WaitsToBegin(job)) waiting.push_back(&job);
+  }
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Job* a, const Job* b) { return IsAhead(*a, *b); });
+  return waiting;
 }
 
 }  // namespace
@@ -120,16 +185,27 @@ std::optional<absl::Duration> TimeLeft(const Job& job) {
 Forecast ForecastStart(const State& state, const Job& job) {
   if (const std::string room = RoomText(state, job); !room.empty())
     return {.why_unknown = room};
-  std::vector<const Job*> before;
-  for (const auto& [number, other] : state.jobs) {
-    if (WaitsToBegin(other) && &other != &job && IsAhead(other, job))
-      before.push_back(&other);
-  }
-  std::sort(before.begin(), before.end(),
-            [](const Job* a, const Job* b) { return IsAhead(*a, *b); });
   std::vector<Slot> slots = SlotsOf(state);
-  for (const Job* const other : before) (void)Place(*other, slots);
+  for (const Job* const other : Waiting(state)) {
+    if (other == &job) break;
+    (void)Place(*other, slots);
+  }
   return Place(job, slots);
+}
+
+std::vector<std::pair<int64_t, Forecast>> ForecastStarts(const State& state,
+                                                         size_t most) {
+  std::vector<std::pair<int64_t, Forecast>> forecasts;
+  std::vector<Slot> slots;
+  for (const Job* const job : Waiting(state)) {
+    if (forecasts.size() == most) break;
+    if (forecasts.empty()) slots = SlotsOf(state);
+    Forecast forecast = Place(*job, slots);
+    if (const std::string room = RoomText(state, *job); !room.empty())
+      forecast = {.why_unknown = room};
+    forecasts.emplace_back(job->number, std::move(forecast));
+  }
+  return forecasts;
 }
 
 }  // namespace ringmaster::coordinator

@@ -11,8 +11,12 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_FORECAST_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_FORECAST_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "server/coordinator/core/state/state.h"
@@ -32,6 +36,13 @@ struct Forecast {
 
 // Of `job`, which waits to begin (WaitsToBegin).
 [[nodiscard]] Forecast ForecastStart(const State& state, const Job& job);
+
+// So many are foreseen whenever somebody looks at the queue.
+inline constexpr size_t kMostForecasts = 32;
+
+// Of the first `most` jobs that wait to begin, in their order; by number.
+[[nodiscard]] std::vector<std::pair<int64_t, Forecast>> ForecastStarts(
+    const State& state, size_t most);
 
 }  // namespace ringmaster::coordinator
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/coordinator/core/placement/host_room.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -125,18 +126,23 @@ bool MayTake(const State& state, const Job& taker, const Worker& worker) {
          BadLinkOf(state, taker, worker) == nullptr;
 }
 
-// Returns those that can give `taker` workers, with only these workers. Where it lacks
-// nothing but room in its queue, any worker of that makes some.
+// Returns those that can give `taker` workers beside `idle` ones, which it takes, with
+// only these workers. Where it lacks nothing but room in its queue, any worker of that
+// makes some.
 std::vector<Giver> GiversTo(const State& state, const Job& taker,
+                            const std::vector<const Worker*>& idle,
                             bool lacks_only_room, std::vector<Giver> givers) {
   std::erase_if(givers, [&](const Giver& giver) {
     return giver.job == &taker ||
            (giver.job->priority > taker.priority && !giver.gives_way);
   });
+  HostRoom room = HostRoom::Left(state, taker);
+  for (const Worker* const worker : idle) room.Take(*worker);
   for (Giver& giver : givers) {
     if (!lacks_only_room) {
       std::erase_if(giver.workers, [&](const Worker* worker) {
-        return !MayTake(state, taker, *worker);
+        return !MayTake(state, taker, *worker) ||
+               !room.Take(*worker, giver.job);
       });
     }
     giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
@@ -326,7 +332,7 @@ std::vector<Gift> Gifts(const State& state) {
     const int lack = needed - static_cast<int>(idle.size());
     if (lack > 0) {
       std::vector<Giver> able =
-          GiversTo(state, *taker, lacks_only_room, givers);
+          GiversTo(state, *taker, idle, lacks_only_room, givers);
       int most_others = 0;
       if (room < needed) {
         most_others = room - static_cast<int>(idle.size());

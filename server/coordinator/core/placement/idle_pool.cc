@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/protocol/labels.h"
+#include "server/coordinator/core/placement/host_room.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/config.h"
@@ -79,8 +81,9 @@ bool CanLend(const State& state) {
 bool IsFitFor(const Job& job, const Worker& worker) {
   if (worker.role != v1::ROLE_WORKER) return true;
   return (worker.runs_commands || !job.runs_commands) &&
+         worker.memory_bytes >= job.needs.memory_bytes &&
          std::includes(worker.labels.begin(), worker.labels.end(),
-                       job.required_labels.begin(), job.required_labels.end());
+                       job.needs.labels.begin(), job.needs.labels.end());
 }
 
 bool IsOnOffer(const State& state, const Job& job, const Worker& worker) {
@@ -90,10 +93,15 @@ bool IsOnOffer(const State& state, const Job& job, const Worker& worker) {
 }
 
 std::string FitText(const Job& job) {
+  const WorkerNeeds& needs = job.needs;
+  std::vector<std::string> each;
+  if (!needs.labels.empty()) each.push_back(LabelsText(needs.labels));
+  if (needs.memory_bytes > 0) {
+    each.push_back(absl::StrCat(MemoryText(needs.memory_bytes), " of memory"));
+  }
   return absl::StrCat(
-      job.required_labels.empty()
-          ? ""
-          : absl::StrCat(" with ", LabelsText(job.required_labels)),
+      each.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(each, ", ")),
+      needs.one_per_host ? " on a host each" : "",
       job.runs_commands ? " that run commands" : "");
 }
 
@@ -109,7 +117,8 @@ bool AreRivals(const State& state, const Job& a, const Job& b) {
     return true;
   }
   const auto asks = [](const Job& job) {
-    return job.runs_commands || !job.required_labels.empty();
+    return job.runs_commands || !job.needs.labels.empty() ||
+           job.needs.memory_bytes > 0;
   };
   if (!asks(a) && !asks(b)) return true;
   return std::ranges::any_of(state.workers, [&](const auto& entry) {
@@ -223,7 +232,12 @@ bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   return is_taken && BadLinkOf(state_, job_, worker) == nullptr;
 }
 
+bool IdlePool::LooksAtHosts() const {
+  return role_ == v1::ROLE_WORKER && job_.needs.LooksAtHosts();
+}
+
 int IdlePool::Count(Hosts hosts) const {
+  if (LooksAtHosts()) return static_cast<int>(Packed(hosts).size());
   return static_cast<int>(std::count_if(
       state_.workers.begin(), state_.workers.end(),
       [&](const auto& entry) { return Has(entry.second, hosts); }));
@@ -256,11 +270,22 @@ std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
   });
   std::transform(by_host.begin(), by_host.end(), idle.begin(),
                  [](const auto& entry) { return entry.second; });
+  if (LooksAtHosts()) {
+    HostRoom room = HostRoom::Left(state_, job_);
+    std::erase_if(
+        idle, [&room](const Worker* worker) { return !room.Take(*worker); });
+  }
   return idle;
 }
 
 MonotonicTime IdlePool::LastJoin(Hosts hosts) const {
   MonotonicTime last;
+  if (LooksAtHosts()) {
+    for (const Worker* const worker : Packed(hosts)) {
+      last = std::max(last, worker->joined_at);
+    }
+    return last;
+  }
   for (const auto& [name, worker] : state_.workers) {
     if (Has(worker, hosts)) last = std::max(last, worker.joined_at);
   }
@@ -329,6 +354,7 @@ bool CanBegin(const State& state, const Job& job) {
 bool CouldBegin(const State& state, const Job& job) {
   int workers = job.min_workers;
   int servers = job.sharding.servers;
+  HostRoom room = HostRoom::Whole(state, job);
   for (const auto& [name, worker] : state.workers) {
     if (workers <= 0 && servers <= 0) break;
     const HostQuarantine* const quarantine =
@@ -337,7 +363,11 @@ bool CouldBegin(const State& state, const Job& job) {
         (quarantine != nullptr && quarantine->is_unfit)) {
       continue;
     }
-    --(worker.role == v1::ROLE_WORKER ? workers : servers);
+    if (worker.role != v1::ROLE_WORKER) {
+      --servers;
+    } else if (room.Take(worker)) {
+      --workers;
+    }
   }
   return workers <= 0 && servers <= 0;
 }

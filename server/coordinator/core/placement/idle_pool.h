@@ -18,8 +18,9 @@ namespace ringmaster::coordinator {
 // all on hosts that are not unfit for it.
 enum class Hosts { kReady, kSound, kAll };
 
-// Returns true if `worker` has the labels that `job` asks for, and runs commands if the
-// job does. Any parameter server is fit.
+// Returns true if `worker` has the labels that `job` asks for, may use as much memory
+// as it needs, and runs commands if the job does. Any parameter server is fit. Whether
+// its host has room for it is another question (host_room.h).
 [[nodiscard]] bool IsFitFor(const Job& job, const Worker& worker);
 
 // Returns true if `job` may take `worker`: it does not leave, is not cordoned, and is
@@ -27,8 +28,8 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] bool IsOnOffer(const State& state, const Job& job,
                              const Worker& worker);
 
-// " with gpu=h100, zone=a", " that run commands": the workers that are fit for `job`;
-// empty: any are.
+// " with gpu=h100, zone=a, 8GiB of memory", " on a host each", " that run commands":
+// the workers that `job` may take; empty: any.
 [[nodiscard]] std::string FitText(const Job& job);
 // "2 workers with gpu=h100 and 1 parameter server": what `job` needs to begin.
 [[nodiscard]] std::string NeededText(const Job& job);
@@ -80,7 +81,7 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] bool IsBefore(const Job& a, const Job& b);
 
 // The idle workers of one role, those that train or parameter servers, that jobs
-// before `job` leave for it. Of two idle workers with a bad link between them only
+// before `job` leave for it; of a host only as many as it has room for (HostRoom). Of two idle workers with a bad link between them only
 // the one that joined first counts, and none whose link with a member of the job is
 // bad (BadLinkOf). Lasts as long as the state stays as it is.
 class IdlePool {
@@ -106,6 +107,8 @@ class IdlePool {
   IdlePool(const State& state, const Job& job, v1::Role role, Taken taken);
 
   [[nodiscard]] bool Has(const Worker& worker, Hosts hosts) const;
+  // Returns true if the job says something about hosts.
+  [[nodiscard]] bool LooksAtHosts() const;
   // Returns true if the job could begin, as far as this role goes.
   [[nodiscard]] bool HasEnough() const;
   // Returns those of them that are the job's own, and not for `viewer`, which

@@ -99,7 +99,7 @@ TEST(IdlePoolTest, AJobTakesWorkersThatAreFitForIt) {
   State state;
   AddIdle(state, 3);
   Job& job = Add(state, 1, v1::JOB_STATE_QUEUED, 1, 3);
-  job.required_labels = {{"gpu", "h100"}};
+  job.needs.labels = {{"gpu", "h100"}};
   EXPECT_FALSE(CanBegin(state, job));
   EXPECT_FALSE(CouldBegin(state, job));
   state.workers["w1"].labels = {{"gpu", "h100"}, {"zone", "a"}};

@@ -102,6 +102,10 @@ struct Worker {
   bool runs_commands = false;
   // Its own and those that every worker has; see common/protocol/labels.h.
   Labels labels = {};
+  // That its process may use, and that all of its host may; 0: a release that does not
+  // tell.
+  int64_t memory_bytes = 0;
+  int64_t host_memory_bytes = 0;
   std::string log_file;  // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave, and until when.
   std::optional<absl::Duration> patience = std::nullopt;
@@ -239,6 +243,19 @@ struct EarlyLosses {
 };
 
 inline constexpr size_t kMaxIncidents = 16;
+inline constexpr size_t kMaxMemberships = 32;
+
+// The workers that a job had for a while, for display; see account/memberships.h.
+struct Membership {
+  // The first with them.
+  int64_t generation = 0;
+  absl::Time start_time;
+  // InfiniteFuture: it has them.
+  absl::Time end_time = absl::InfiniteFuture();
+  int64_t first_step = 0;
+  // By rank.
+  std::vector<std::string> workers = {};
+};
 
 // A share of the pool; see placement/quotas.h.
 struct Queue {
@@ -281,7 +298,14 @@ struct Job : JobTerms {
   Goodput goodput;
   int exit_code = 0;
   std::optional<uint64_t> parameters_hash;
+  // Oldest first, at most kMaxMemberships; in this coordinator's life, and those of
+  // before that the journal still has.
+  std::deque<Membership> memberships;
   absl::Time create_time;
+  // When it was expected to begin, when that could first be told; InfinitePast: never,
+  // or a restart forgot it. Until `predict_after` nobody tries to tell again.
+  absl::Time predicted_start_time = absl::InfinitePast();
+  MonotonicTime predict_after;
   // InfinitePast until it happened.
   absl::Time start_time = absl::InfinitePast();
   absl::Time end_time = absl::InfinitePast();

@@ -78,6 +78,25 @@ struct Caller {
 // The queue of jobs that name none.
 inline constexpr std::string_view kDefaultQueue = "default";
 
+// What a job asks of each worker that it takes, and of the host of that.
+struct WorkerNeeds {
+  Labels labels = {};
+  // No two of its workers are on one host.
+  bool one_per_host = false;
+  // 0: it does not say.
+  int64_t memory_bytes = 0;
+
+  // It matters which workers are on one host.
+  [[nodiscard]] bool LooksAtHosts() const {
+    return one_per_host || memory_bytes > 0;
+  }
+
+  friend auto operator<=>(const WorkerNeeds&, const WorkerNeeds&) = default;
+};
+
+// "8GiB", "1.5GiB", "300MiB".
+[[nodiscard]] std::string MemoryText(int64_t bytes);
+
 // The part of a job's spec that the core decides by. Its submission, its record
 // and the job itself have the same, as does a worker that tells of it.
 struct JobTerms {
@@ -91,8 +110,7 @@ struct JobTerms {
   // The wait for more workers than `min_workers`.
   absl::Duration settle;
   int64_t total_steps = 0;
-  // Those that a worker must have for it to take that.
-  Labels required_labels = {};
+  WorkerNeeds needs = {};
   // Its last step is to be in a checkpoint before it is done.
   bool keeps_checkpoints = false;
   // It can do without the members that it has: others go on from the newest of its

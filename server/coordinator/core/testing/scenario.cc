@@ -348,6 +348,8 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process.can_probe = words.Has("probes");
       process.runs_commands = words.Text("commands", "yes") == "yes";
       process.labels = LabelsOf(words.Text("labels", ""));
+      process.host_memory_bytes = words.Number("host_memory", 0);
+      process.memory_bytes = words.Number("memory", process.host_memory_bytes);
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -381,6 +383,8 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.can_probe = process.can_probe;
     hello.runs_commands = process.runs_commands;
     hello.labels = process.labels;
+    hello.memory_bytes = process.memory_bytes;
+    hello.host_memory_bytes = process.host_memory_bytes;
     hello.requires_encryption = words.Has("encrypts");
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();
@@ -555,7 +559,9 @@ std::string Scenario::Submit(const Words& words) {
   submit.total_steps = words.Number("steps", 100);
   submit.is_benchmark = words.Text("benchmark", "no") == "yes";
   submit.runs_commands = words.Text("commands", "no") == "yes";
-  submit.required_labels = LabelsOf(words.Text("require", ""));
+  submit.needs = {.labels = LabelsOf(words.Text("require", "")),
+                  .one_per_host = words.Text("spread", "none") == "host",
+                  .memory_bytes = words.Number("memory", 0)};
   submit.keeps_checkpoints = words.Text("checkpoints", "no") != "no";
   submit.can_go_on_later = words.Text("checkpoints", "no") == "yes" ||
                            words.Text("requeue", "no") == "yes";

@@ -11,6 +11,7 @@
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
 //         [key=T] [encrypts=yes] [commands=no] [labels=K:V,K:V]
+//         [host_memory=N [memory=N]]
 //                                     hello of new process lives; its resume key
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
 //         [key=T] [protocol=N] [protocol_max=N] [encrypts=yes] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
@@ -39,7 +40,7 @@
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
 //          [checkpoints=yes|unread] [on_error=fail] [benchmark=yes] [commands=yes]
-//          [priority=N] [queue=T] [require=K:V,K:V] [SHARDING]
+//          [priority=N] [queue=T] [require=K:V,K:V] [spread=host] [memory=N] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T]
@@ -114,6 +115,8 @@ class Scenario {
     bool can_probe = false;
     bool runs_commands = true;
     Labels labels;
+    int64_t memory_bytes = 0;
+    int64_t host_memory_bytes = 0;
     std::string resume_key;
   };
 

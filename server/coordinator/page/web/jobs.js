@@ -30,7 +30,7 @@ export function jobsView({ status }) {
   const waiting = status.jobs.filter(isWaiting).sort((a, b) => a.queue_position - b.queue_position || Date.parse(a.create_time) - Date.parse(b.create_time));
   const ended = status.jobs.filter(isEnded);
   const running = status.jobs.filter((job) => !isEnded(job) && !isWaiting(job));
-  const place = (job) => `Place ${job.queue_position + 1} in the queue: `;
+  const place = (job) => `Place ${job.queue_position + 1} in the queue${job.predicted_wait ? `, may begin in ${duration(job.predicted_wait)}` : ""}: `;
   return [
     h("h1", {}, "Jobs"),
     section("Running", running.map((job) => jobCard(job, runningText(job))), "No job runs now."),
