@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -128,6 +129,52 @@ class PageTest(unittest.TestCase):
             browser.await_text("#view", ", queue research, which borrows for it, priority 2")
             self.check_is_quiet(browser)
 
+    def act(self, browser, button, verb, **fields):
+        """Presses a button of the page, fills in its dialog, and confirms."""
+        browser.await_that(button, lambda: browser.run("return !!document.querySelector(arguments[0])", button))
+        browser.click(button)
+        self.assertEqual(browser.run("return document.querySelector('#action button[type=submit]').textContent"), verb)
+        for name, value in fields.items():
+            browser.run("document.querySelector(arguments[0]).value = arguments[1]", f"#action-{name}", value)
+        browser.run("document.querySelector('#action form').requestSubmit()")
+
+    def await_done(self, browser):
+        browser.await_that("the action", lambda: not browser.run("return document.querySelector('#action').open"))
+
+    def test_jobs_and_workers_are_changed_on_it(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            _, port = start_with_page(cluster)
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2))
+            cluster.await_step(job_id, 1)
+            browser.open(f"http://127.0.0.1:{port}/#/job/{job_id}")
+            self.act(browser, "#priority", "Set it", priority="7", reason="a deadline")
+            self.await_done(browser)
+            self.assertEqual(cluster.job(job_id)["priority"], 7)
+            # A refusal is told in the dialog, which stays.
+            self.act(browser, "#suspend", "Suspend it")
+            browser.await_text("#action [role=alert]", "checkpoint")
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            browser.run("document.querySelector('#action .plain-button').click()")
+            self.await_done(browser)
+            browser.open(f"http://127.0.0.1:{port}/#/pool")
+            self.act(browser, "[id='drain-w-0']", "Drain it", reason="new fan")
+            self.await_done(browser)
+            browser.await_text("#view", "Drained")
+            cluster.await_that("one worker left", lambda: len(cluster.job(job_id)["members"]) == 1)
+            self.act(browser, "[id='uncordon-w-0']", "Use it again")
+            self.await_done(browser)
+            cluster.await_that("two workers again", lambda: len(cluster.job(job_id)["members"]) == 2)
+            browser.open(f"http://127.0.0.1:{port}/#/job/{job_id}")
+            self.act(browser, "#cancel", "Cancel it", reason="seen enough")
+            self.await_done(browser)
+            self.assertIn("seen enough", cluster.await_job(job_id, "CANCELLED")["message"])
+            browser.await_that("no actions on what has ended", lambda: browser.run("return !document.querySelector('.actions')"))
+            actions = [(entry["action"], entry["object"]) for entry in json.loads(cluster.ringctl("-o", "json", "audit").stdout)["entries"]]
+            self.assertIn(("cancel", job_id), actions)
+            self.check_is_quiet(browser)
+
     def test_with_tls_it_asks_for_a_token(self):
         with tempfile.TemporaryDirectory() as keys:
             keys = pathlib.Path(keys)
@@ -154,6 +201,10 @@ class PageTest(unittest.TestCase):
                         browser.await_text("#login-trouble", words)
                 browser.await_text("h1", "Jobs")
                 self.assertEqual(browser.run("return document.cookie"), "", "no script reads the login")
+                # Whoever may only look has no buttons, and is refused without them as well.
+                self.assertEqual(browser.run("return fetch('/api/session').then((answer) => answer.json())"), {"name": "vera", "may": []})
+                self.assertEqual(browser.run("return fetch('/api/actions/cancel', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"job\": \"x\"}'})"
+                                             ".then((answer) => answer.status)"), 403)
                 access.write_text("tokens:\n" + entries[1])
                 browser.await_text("h1", "Sign in")
 

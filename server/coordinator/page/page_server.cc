@@ -22,6 +22,7 @@
 #include "common/status/status_macros.h"
 #include "server/coordinator/page/certificate.h"
 #include "server/coordinator/page/logins.h"
+#include "server/coordinator/page/page_actions.h"
 #include "server/coordinator/page/page_feed.h"
 #include "server/coordinator/page/page_file.h"
 #include "server/coordinator/page/request_rules.h"
@@ -118,22 +119,27 @@ absl::Status CheckPageAddress(const HostPort& listen, bool has_tls,
 
 struct PageServer::Impl {
   Impl(CoordinatorRuntime& runtime, PageOptions given)
-      : options(std::move(given)), feed(runtime) {}
+      : options(std::move(given)),
+        feed(runtime),
+        actions(runtime, options.access.get()) {}
 
   // The server itself, without routes.
   [[nodiscard]] std::unique_ptr<HttpServer> MakeServer() const;
   void AddRoutes(httplib::Server& server);
   void AddLogin(httplib::Server& server);
+  void AddActions(httplib::Server& server);
 
   [[nodiscard]] bool IsOwn(const std::string& host) const;
   [[nodiscard]] std::string AuthorizationOf(
       const httplib::Request& request) const;
+  [[nodiscard]] PageCaller CallerOf(const httplib::Request& request) const;
   [[nodiscard]] absl::Status Admit(const std::string& authorization);
   void ServeStream(const httplib::Request& request, httplib::Response& answer);
   void ServeLog(const httplib::Request& request, httplib::Response& answer);
 
   PageOptions options;
   PageFeed feed;
+  PageActions actions;
   Logins logins;
   RefusalLog refusals;
   std::atomic<int> streams = 0;
@@ -187,6 +193,13 @@ std::string PageServer::Impl::AuthorizationOf(
     return request.get_header_value("Authorization");
   const std::string cookies = request.get_header_value("Cookie");
   return logins.Find(CookieValue(cookies, kCookie), Clock::Real().Now());
+}
+
+PageCaller PageServer::Impl::CallerOf(const httplib::Request& request) const {
+  PageCaller caller;
+  caller.credentials.authorization = AuthorizationOf(request);
+  caller.address = request.remote_addr;
+  return caller;
 }
 
 absl::Status PageServer::Impl::Admit(const std::string& authorization) {
@@ -298,6 +311,28 @@ void PageServer::Impl::AddLogin(httplib::Server& server) {
   });
 }
 
+void PageServer::Impl::AddActions(httplib::Server& server) {
+  server.Get("/api/session", [this](const httplib::Request& request,
+                                    httplib::Response& answer) {
+    Answer(actions.SessionJson(CallerOf(request)), answer);
+  });
+  server.Post(
+      R"(/api/actions/([a-z]+))",
+      [this](const httplib::Request& request, httplib::Response& answer) {
+        // A form of another page cannot send this type, and its scripts may not.
+        if (request.get_header_value("Content-Type") != kJson) {
+          return AnswerError(absl::InvalidArgumentError(
+                                 "Content-Type must be application/json"),
+                             answer);
+        }
+        const absl::Status status =
+            actions.Do(request.matches[1], request.body, CallerOf(request));
+        if (absl::IsPermissionDenied(status)) refusals.Add("page", status);
+        if (!status.ok()) return AnswerError(status, answer);
+        answer.status = 204;
+      });
+}
+
 void PageServer::Impl::AddRoutes(httplib::Server& server) {
   server.set_pre_routing_handler([this](const httplib::Request& request,
                                         httplib::Response& answer) {
@@ -307,6 +342,9 @@ void PageServer::Impl::AddRoutes(httplib::Server& server) {
       status = absl::PermissionDeniedError(absl::StrCat(
           "this page is not that of the host in the request; its address is ",
           options.listen.ToString()));
+    } else if (!IsSameOrigin(request.get_header_value("Origin"), host)) {
+      status = absl::PermissionDeniedError(
+          "another page may not ask this coordinator for anything");
     } else if (absl::StartsWith(request.path, "/api/")) {
       answer.set_header("Cache-Control", "no-store");
       if (request.path != "/api/login")
@@ -356,6 +394,7 @@ void PageServer::Impl::AddRoutes(httplib::Server& server) {
     Answer(feed.JobJson(request.matches[1]), answer);
   });
   AddLogin(server);
+  AddActions(server);
 }
 
 absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(

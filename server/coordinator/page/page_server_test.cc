@@ -145,6 +145,43 @@ TEST_F(PageServerTest, TellsTheStateAndAJobThatWaits) {
   EXPECT_TRUE(job["curves"]["loss"].empty());
 }
 
+TEST_F(PageServerTest, DoesWhatItIsAskedTo) {
+  EXPECT_EQ(Json::parse(client_->Get("/api/session")->body),
+            Json::parse(R"({"name": "", "may": ["cancel", "change", "cordon",
+                                                "uncordon"]})"));
+  const std::string id = coordinator_->Submit();
+  const auto ask = [&](const char* action, const Json& request) {
+    return client_->Post((std::string("/api/actions/") + action).c_str(),
+                         request.dump(), "application/json");
+  };
+  EXPECT_EQ(ask("change", {{"job", id}, {"priority", 3}})->status, 204);
+  const Json job =
+      Json::parse(client_->Get(absl::StrCat("/api/jobs/", id))->body)["job"];
+  EXPECT_EQ(job["priority"], 3);
+  EXPECT_EQ(ask("cancel", {{"job", id}, {"reason", "seen enough"}})->status,
+            204);
+  const httplib::Result again = ask("cancel", {{"job", id}});
+  EXPECT_EQ(again->status, 400);
+  EXPECT_THAT(again->body, HasSubstr(id));
+  EXPECT_EQ(ask("cordon", {{"target", "w0"}, {"drain", true}})->status, 404);
+}
+
+TEST_F(PageServerTest, RefusesWhatCannotBeARequestOfItsOwnPage) {
+  const char* const path = "/api/actions/cancel";
+  EXPECT_THAT(client_->Post(path, R"({"job": "x"})", "text/plain")->body,
+              HasSubstr("Content-Type must be application/json"));
+  EXPECT_THAT(client_->Post(path, R"({"jobb": "x"})", "application/json")->body,
+              HasSubstr("the request is not a CancelJobRequest in JSON"));
+  EXPECT_EQ(
+      client_->Post("/api/actions/format", "{}", "application/json")->status,
+      404);
+  const httplib::Result foreign =
+      client_->Post(path, {{"Origin", "http://elsewhere.example"}},
+                    R"({"job": "x"})", "application/json");
+  EXPECT_EQ(foreign->status, 403);
+  EXPECT_THAT(foreign->body, HasSubstr("another page may not"));
+}
+
 TEST_F(PageServerTest, AJobThatIsGoneIsOneLine) {
   const httplib::Result answer = client_->Get("/api/jobs/gone-7");
   EXPECT_EQ(answer->status, 404);

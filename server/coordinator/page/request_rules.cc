@@ -28,6 +28,15 @@ bool IsOwnHost(std::string_view header, std::string_view listen_host) {
           host == absl::AsciiStrToLower(std::string(listen_host)));
 }
 
+bool IsSameOrigin(std::string_view origin, std::string_view host) {
+  if (origin.empty()) return true;
+  for (const std::string_view scheme : {"https://", "http://"}) {
+    if (origin.starts_with(scheme) && origin.substr(scheme.size()) == host)
+      return true;
+  }
+  return false;
+}
+
 std::string CookieValue(std::string_view header, std::string_view name) {
   const std::string start = absl::StrCat(std::string(name), "=");
   const std::vector<std::string> cookies =

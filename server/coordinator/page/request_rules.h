@@ -20,6 +20,11 @@ namespace ringmaster::coordinator {
 // The host of "HOST", "HOST:PORT" or "[HOST]:PORT"; empty if it is none of these.
 [[nodiscard]] std::string_view HostOf(std::string_view header);
 
+// True unless a script of another page has sent a request with the headers "Origin:
+// `origin`" and "Host: `host`": a browser sends the first with whatever may change
+// something, programs do not.
+[[nodiscard]] bool IsSameOrigin(std::string_view origin, std::string_view host);
+
 // The value of the cookie `name`; empty if there is none.
 [[nodiscard]] std::string CookieValue(std::string_view header,
                                       std::string_view name);

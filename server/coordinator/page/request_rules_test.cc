@@ -47,5 +47,17 @@ TEST(SecurityHeaders, AllowNothingInlineAndNothingFromElsewhere) {
   EXPECT_EQ(policy.find("http"), std::string::npos);
 }
 
+TEST(IsSameOriginTest, OnlyOurOwnPageOrAProgram) {
+  EXPECT_TRUE(IsSameOrigin("", "localhost:7080"));
+  EXPECT_TRUE(IsSameOrigin("http://localhost:7080", "localhost:7080"));
+  EXPECT_TRUE(IsSameOrigin("https://[::1]:7080", "[::1]:7080"));
+  for (const char* origin :
+       {"null", "http://localhost", "http://localhost:7081",
+        "http://evil.example", "http://localhost:7080.evil.example",
+        "ftp://localhost:7080"}) {
+    EXPECT_FALSE(IsSameOrigin(origin, "localhost:7080")) << origin;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

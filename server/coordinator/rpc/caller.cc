@@ -3,6 +3,7 @@
 #include <grpcpp/server_context.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/access/admission.h"
@@ -26,8 +27,12 @@ std::optional<Identity> IdentityOf(const grpc::CallbackServerContext& context,
 
 Caller CallerOf(const grpc::CallbackServerContext& context,
                 const std::optional<Identity>& identity) {
+  return CallerOf(AddressOf(context), identity);
+}
+
+Caller CallerOf(std::string address, const std::optional<Identity>& identity) {
   Caller caller;
-  caller.address = AddressOf(context);
+  caller.address = std::move(address);
   if (!identity.has_value()) return caller;
   caller.name = identity->name;
   caller.roles = NamesOf(identity->roles);

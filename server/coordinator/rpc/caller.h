@@ -25,6 +25,9 @@ namespace ringmaster::coordinator {
                               const std::optional<Identity>& identity);
 [[nodiscard]] Caller CallerOf(const grpc::CallbackServerContext& context,
                               const AccessControl* access);
+// The same of one whose request did not come by gRPC.
+[[nodiscard]] Caller CallerOf(std::string address,
+                              const std::optional<Identity>& identity);
 
 // PERMISSION_DENIED unless the caller may have a session in `role`.
 [[nodiscard]] absl::Status CheckSessionRole(const Identity& caller,

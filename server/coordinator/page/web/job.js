@@ -1,5 +1,6 @@
 // One job: why it does not run, its curves, its ring, what a step costs, and its incidents.
 
+import { jobActions } from "./actions.js";
 import { chartPlace, plain, ratioFormat } from "./curves.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, integer, isEnded, number, percent, seconds, stateBadge, tile, time, word } from "./format.js";
@@ -137,6 +138,7 @@ export function jobView({ job, explain, curves_since }, view, setView) {
     h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
     h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", queueText(job), job.start_time ? [", began ", time(job.start_time)] : "", ". ",
       h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events")),
+    jobActions(job),
     explanation(job, explain),
     progressBar(job.figures),
     figureTiles(job),

@@ -1,5 +1,6 @@
 // The page: its state comes from the coordinator, its view from the address after '#', so that a link carries what is seen.
 
+import { askWhatIsAllowed } from "./actions.js";
 import { drawCharts, forgetCharts } from "./curves.js";
 import { h, morph } from "./dom.js";
 import { eventsView } from "./events.js";
@@ -129,6 +130,8 @@ const feed = new Feed({
   },
   onConnection(connection, message) {
     if (state.connection === connection && state.message === message) return;
+    // Who one is may have changed, and a new coordinator may have other rules.
+    if (connection === "live" || connection === "asking") askWhatIsAllowed().then(render);
     Object.assign(state, { connection, message });
     render();
   },

@@ -1,5 +1,6 @@
 // The pool: hosts, their workers, and what each is at.
 
+import { cordonActions } from "./actions.js";
 import { h } from "./dom.js";
 import { count, duration, integer, isEnded, isWaiting, jobLink, percent, phase, seconds, tile, time, word } from "./format.js";
 
@@ -17,15 +18,17 @@ function workerCard(worker) {
     worker.cordon && h("div", {}, h("strong", {}, worker.cordon.drain ? "Drained" : "Cordoned"), " since ", time(worker.cordon.time),
       worker.cordon.caller ? ` by ${worker.cordon.caller}` : "", ...(worker.cordon.due_time ? [", due ", time(worker.cordon.due_time)] : []), worker.cordon.reason ? `: ${worker.cordon.reason}` : ""),
     worker.job_id ? h("div", {}, jobLink(worker.job_id), `, rank ${worker.rank}, step ${integer(worker.step)}: ${phase(worker.phase)}`) : null,
-    worker.last_beat_age && seconds(worker.last_beat_age) > 3 && h("div", { class: "quiet" }, `last heard ${duration(worker.last_beat_age)} ago`));
+    worker.last_beat_age && seconds(worker.last_beat_age) > 3 && h("div", { class: "quiet" }, `last heard ${duration(worker.last_beat_age)} ago`),
+    worker.cordon?.target !== worker.host && cordonActions(worker.name, worker.cordon));
 }
 
-function hostSection(host, workers, quarantines) {
+function hostSection(host, workers, quarantines, cordon) {
   const busy = workers.filter((worker) => worker.job_id).length;
   return h("section", { class: "card", id: `host-${host}` },
     h("div", { class: "row" }, h("h2", {}, host || "host not known"), h("span", { class: "quiet" }, `${count(workers.length, "worker")}, ${busy} at work`)),
     quarantines.map((quarantine) => h("p", { class: "explain warn" }, h("strong", {}, "In quarantine"), " until ", time(quarantine.end_time),
       quarantine.job_id ? [" for ", jobLink(quarantine.job_id)] : "", `: ${quarantine.reason}`)),
+    host && cordonActions(host, cordon),
     h("ul", { class: "workers" }, workers.map(workerCard)));
 }
 
@@ -66,6 +69,6 @@ export function poolView({ status }) {
     status.workers.length === 0 && h("p", { class: "explain" }, "No worker has joined yet. Start one with ", h("code", {}, "worker --coordinator=HOST:PORT"), "."),
     queuesSection(status.queues ?? []),
     [...hosts].sort(([a], [b]) => a.localeCompare(b)).map(([host, workers]) =>
-      hostSection(host, workers, status.quarantines.filter((quarantine) => quarantine.host === host))),
+      hostSection(host, workers, status.quarantines.filter((quarantine) => quarantine.host === host), status.cordons.find((cordon) => cordon.target === host))),
   ];
 }
