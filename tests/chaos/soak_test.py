@@ -26,10 +26,10 @@ class SoakTest(unittest.TestCase):
 
     def test_faults_within_their_budgets_pass(self):
         fast = phase("workers", [survived("kill", 0.03)] * 10 + [survived("freeze", 1.6)])
-        self.assertEqual(self.judge(fast, phase("slow", [survived("kill", 0.03)] * 40)), [])
+        self.assertEqual(self.judge(fast, phase("slow", [survived("kill", 0.03)] * 40, is_paced=True)), [])
 
     def test_each_promise_that_is_broken_is_told(self):
-        slow = phase("slow", [survived("kill", 0.1)] * 40)
+        slow = phase("slow", [survived("kill", 0.1)] * 40, is_paced=True)
         for broken, words in (
                 (phase("workers", [survived("kill", 0.6)]), "workers: stood still for 1 s, more than its faults' 0 s"),
                 (phase("workers", [survived("kill", 0.1)], lost_steps=3), "3 steps were lost"),
@@ -38,7 +38,7 @@ class SoakTest(unittest.TestCase):
             with self.subTest(words):
                 self.assertEqual(self.judge(broken, slow), [words])
         fast = phase("workers", [survived("kill", 0.1)])
-        self.assertEqual(self.judge(fast, phase("slow", [survived("kill", 1.0)] * 40)), ["slow: goodput below 95%"])
+        self.assertEqual(self.judge(fast, phase("slow", [survived("kill", 1.0)] * 40, is_paced=True)), ["slow: goodput below 95%"])
         self.assertEqual(self.judge(phase("workers", []), slow), ["workers: no fault was survived"])
 
     def test_a_process_that_grows_is_told(self):
@@ -65,7 +65,7 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(set(soak.BUDGETS), set(scenarios.KINDS))
 
     def test_wrong_flags_are_told_in_one_line(self):
-        for flags in (["--workers=3"], ["--faults=1"], ["--minutes=0"]):
+        for flags in (["--workers=3"], ["--faults=1"], ["--minutes=0"], ["--phases=workers,fast"]):
             with self.assertRaises(SystemExit) as raised:
                 soak.parse(flags)
             self.assertEqual(raised.exception.code, 2)
