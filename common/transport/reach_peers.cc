@@ -144,19 +144,24 @@ std::vector<absl::Status> ReachPeers(std::vector<PeerAddresses> peers,
   std::vector<Target> targets;
   for (PeerAddresses& peer : peers)
     targets.push_back(TargetOf(std::move(peer)));
+  for (Target& target : targets) target.Dial();
+  size_t dials = 1;
   const MonotonicTime begin = clock.Now();
   const MonotonicTime deadline = begin + timeout;
-  size_t dials = 0;
+  bool was_last_look = false;
   absl::Status end = absl::DeadlineExceededError(
       absl::StrCat("no connection within ", absl::FormatDuration(timeout)));
-  while (!AreDecided(targets) && clock.Now() < deadline) {
+  while (!AreDecided(targets) && !was_last_look) {
+    // Where a busy machine has not let this thread run meanwhile, the kernel
+    // has connected all the same.
+    was_last_look = clock.Now() >= deadline;
     if (cancel.is_cancelled()) {
       end = cancel.status();
       break;
     }
     const MonotonicTime next_dial =
         begin + timeout / kAttempts * static_cast<int>(dials);
-    if (dials < kAttempts && clock.Now() >= next_dial) {
+    if (dials < kAttempts && clock.Now() >= next_dial && !was_last_look) {
       for (Target& target : targets) target.Dial();
       ++dials;
       continue;
@@ -169,7 +174,8 @@ std::vector<absl::Status> ReachPeers(std::vector<PeerAddresses> peers,
     polled.push_back({cancel.fd(), POLLIN, 0});
     const MonotonicTime wake =
         dials < kAttempts ? std::min(next_dial, deadline) : deadline;
-    if (absl::Status waited = WaitIo(polled, wake - clock.Now());
+    if (absl::Status waited =
+            WaitIo(polled, std::max(wake - clock.Now(), absl::ZeroDuration()));
         !waited.ok()) {
       end = std::move(waited);
       break;

@@ -52,6 +52,20 @@ TEST(ReachPeersTest, NobodyAnswersInTime) {
   EXPECT_GE(Clock::Real().Now() - begin, absl::Milliseconds(80));
 }
 
+// As if the machine had been too busy to run it in time.
+TEST(ReachPeersTest, LooksOnceMoreWhenTheTimeIsOver) {
+  const auto listener = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok());
+  const DeafPort deaf;
+  const CancelToken cancel;
+  const std::vector<std::string> addresses = {AddressOf(*listener),
+                                              deaf.address()};
+  const std::vector<absl::Status> reached =
+      ReachPeers(addresses, absl::ZeroDuration(), Clock::Real(), cancel);
+  EXPECT_TRUE(reached[0].ok()) << reached[0];
+  EXPECT_EQ(LinkFailureOf(reached[1]), LinkFailure::kNoAnswer) << reached[1];
+}
+
 TEST(ReachPeersTest, IsCancelled) {
   const DeafPort deaf;
   CancelToken cancel;

@@ -26,7 +26,9 @@ constexpr int kSocketBufferBytes = 4 << 20;
 // Inside a host, what is sent and not yet read should stay in a cache: no
 // distance has to be bridged.
 constexpr int kSameHostSendBytes = 512 << 10;
-constexpr int kBacklog = 128;
+// Connections of probes wait here while a member trains and accepts none; where
+// the queue is full, nobody is answered. The kernel may allow fewer.
+constexpr int kBacklog = 1024;
 
 void SetIntOption(int socket, int level, int option, int value) {
   // Only tuning: a kernel that refuses gives a slower link, not a wrong one.

@@ -101,6 +101,11 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
     member.last_sign =
         std::min(turn.now, std::max(gone.last_heard, job->last_progress));
   }
+  if (job != nullptr && evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT) {
+    // Its link has failed, and it lives: nobody knows since when, but nothing
+    // was done since the last progress of any member.
+    member.last_sign = std::min(gone.last_heard, job->last_progress);
+  }
   if (evidence.kind() == v1::EVIDENCE_KIND_NO_PROGRESS) {
     const MonotonicTime last = member.last_progress.value_or(gone.last_heard);
     member.last_sign = std::min({gone.last_heard, last, turn.now});

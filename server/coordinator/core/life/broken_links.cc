@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/broken_links.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -375,16 +376,20 @@ bool AreAllProbed(const Job& job) {
                      });
 }
 
-// Links could not be made again: the fewest that cover them go.
-void EvictForProbe(Turn& turn, Job& job,
-                   const std::vector<SuspicionReport>& not_made) {
+// Links could not be made again: the fewest that cover them go, if `may_go`
+// says so.
+void EvictForProbe(
+    Turn& turn, Job& job, const std::vector<SuspicionReport>& not_made,
+    const std::function<bool(const std::vector<std::string>&)>& may_go) {
   std::vector<LinkReport> links = LinksOf(job, not_made);
   for (LinkReport& link : links) link.is_probed = true;
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
   const std::vector<LinkReport> others = OtherReports(job, links, ends);
+  std::vector<std::string> cover = SmallestCover(links, ends, others);
+  if (!may_go(cover)) cover = OtherEnd(links, cover);
+  if (cover.empty() || !may_go(cover)) return;
   job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
-  EvictForLinks(turn, job, links, others, SmallestCover(links, ends, others),
-                "could not be made again");
+  EvictForLinks(turn, job, links, others, cover, "could not be made again");
 }
 
 }  // namespace
@@ -431,7 +436,7 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     return;
   }
   if (const auto not_made = LinksNotMade(turn.state, job); !not_made.empty()) {
-    EvictForProbe(turn, job, not_made);
+    EvictForProbe(turn, job, not_made, [](const auto&) { return true; });
     return;
   }
   // A link that can be made, and fails again and again.
@@ -448,6 +453,21 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
   }
   EvictForLinks(turn, job, again, others, cover,
                 "failed again without a step in between");
+}
+
+void OnEarlyProbe(Turn& turn, Job& job) {
+  const std::vector<SuspicionReport> not_made =
+      LinksMadeByNeither(turn.state, job);
+  const bool is_waited_on = std::any_of(
+      not_made.begin(), not_made.end(), [&](const SuspicionReport& link) {
+        return IsStillWaitedOn(turn.state, job, link);
+      });
+  job.probing.reset();
+  if (!is_waited_on || job.state != v1::JOB_STATE_RUNNING) return;
+  // A job that would wait gains nothing by haste: the link may come back.
+  EvictForProbe(turn, job, not_made, [&](const auto& cover) {
+    return CanGoWithout(turn.state, job, cover);
+  });
 }
 
 void OnLinkCheck(Turn& turn, Job& job) {

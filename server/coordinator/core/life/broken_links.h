@@ -27,6 +27,11 @@ void HastenSuspicions(const Turn& turn, Job& job);
 // connections are closed again and again and no step is made.
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
+// An early probe (probing.h) is over: the fewest members go that cover the
+// links that neither end could make, if the job has members enough without
+// them.
+void OnEarlyProbe(Turn& turn, Job& job);
+
 // Two workers no longer need to be kept apart.
 void OnLinkCheck(Turn& turn, Job& job);
 

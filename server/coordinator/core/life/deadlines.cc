@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/other_coordinator.h"
+#include "server/coordinator/core/life/probing.h"
 #include "server/coordinator/core/life/progress.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rebuild.h"
@@ -23,12 +24,12 @@ namespace ringmaster::coordinator {
 namespace {
 
 MonotonicTime EarliestOf(const Job& job) {
-  return std::min({job.gang_deadline, job.link_check, job.growth_deadline,
-                   job.rehearsal_deadline, job.pause_deadline,
-                   job.halt_deadline, job.stop_deadline, job.suspicion_deadline,
-                   job.reattach_deadline, job.return_deadline,
-                   job.holders_deadline, job.hand_over_deadline,
-                   job.suspend_retry, ProgressDeadline(job)});
+  return std::min(
+      {job.gang_deadline, job.link_check, job.growth_deadline,
+       job.rehearsal_deadline, job.pause_deadline, job.halt_deadline,
+       job.stop_deadline, job.suspicion_deadline, job.reattach_deadline,
+       job.return_deadline, job.holders_deadline, job.hand_over_deadline,
+       job.suspend_retry, EarlyProbeDeadline(job), ProgressDeadline(job)});
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -42,6 +43,11 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   if (is_due(&Job::reattach_deadline)) OnReattachDeadline(turn, job);
   HastenSuspicions(turn, job);
   if (is_due(&Job::suspicion_deadline)) OnSuspicionDeadline(turn, job);
+  const MonotonicTime probed_by = EarlyProbeDeadline(job);
+  if (probed_by <= turn.now ||
+      (probed_by != MonotonicTime::InfiniteFuture() && HasAllAnswers(job))) {
+    OnEarlyProbe(turn, job);
+  }
   if (is_due(&Job::halt_deadline)) OnHaltDeadline(turn, job);
   if (is_due(&Job::return_deadline)) OnReturnDeadline(turn, job);
   if (is_due(&Job::holders_deadline)) OnHoldersDeadline(turn, job);

@@ -636,6 +636,7 @@ void ForgetSuspicions(Job& job) {
   job.suspicions.clear();
   job.answered_suspicions = 0;
   job.probing.reset();
+  job.early_probes = {};
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
 }
 

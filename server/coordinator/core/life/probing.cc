@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/progress.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+constexpr int kLooksPerInterval = 8;
 
 const Member& MemberAt(const Job& job, int rank) {
   return job.members[static_cast<size_t>(rank)];
@@ -36,39 +42,145 @@ bool IsHeard(const State& state, const Job& job, int rank) {
          (has_answered || worker->last_heard > job.probing->due);
 }
 
-}  // namespace
+// By the rank of a member that is asked: the ranks that it is to connect to.
+using Links = std::map<int, std::set<int>>;
 
-bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
-  if (job.state != v1::JOB_STATE_RUNNING || job.probing.has_value() ||
-      report.failure == v1::LINK_FAILURE_CLOSED) {
-    return false;
+// Takes out the links inside a host, which are no TCP connections: whether one
+// could be made there says nothing about them.
+Links BetweenHosts(const Job& job, const Links& links) {
+  Links between;
+  for (const auto& [rank, others] : links) {
+    for (const int other : others) {
+      if (MemberAt(job, rank).identity.host_key !=
+          MemberAt(job, other).identity.host_key) {
+        between[rank].insert(other);
+      }
+    }
   }
-  const int ends[] = {report.observer_rank, report.peer_rank};
-  for (const int rank : ends) {
-    if (ProberAt(turn.state, job, rank) == 0) return false;
+  return between;
+}
+
+Links AllBetween(const std::set<int>& ranks) {
+  Links links;
+  for (const int rank : ranks) {
+    links[rank] = ranks;
+    links[rank].erase(rank);
   }
-  job.probing =
-      Probing{.since = turn.now, .due = turn.now + turn.config.probe_timeout};
-  auto& asked = job.probing->answers;
-  for (const int rank : ends) asked[rank] = std::nullopt;
+  return links;
+}
+
+// Adds members that can be asked to `ranks`, up to kMostProbers.
+void AddOthers(const State& state, const Job& job, std::set<int>& ranks) {
   for (const Member& member : job.members) {
+    if (static_cast<int>(ranks.size()) == kMostProbers) return;
     const int rank = member.identity.rank;
-    if (static_cast<int>(asked.size()) == kMostProbers) break;
-    if (ProberAt(turn.state, job, rank) != 0) asked[rank] = std::nullopt;
+    if (ProberAt(state, job, rank) != 0) ranks.insert(rank);
   }
-  for (const auto& [rank, none] : asked) {
+}
+
+void Ask(Turn& turn, Job& job, const Links& links, bool is_early) {
+  job.probing = Probing{.since = turn.now,
+                        .due = turn.now + turn.config.probe_timeout,
+                        .is_early = is_early};
+  for (const auto& [rank, others] : links) {
+    job.probing->answers[rank] = std::nullopt;
     SendProbe send = {.session = ProberAt(turn.state, job, rank)};
     send.probe.set_generation(job.generation);
     *send.probe.mutable_timeout() = ToProto(turn.config.probe_timeout);
-    for (const auto& [other, unused] : asked) {
-      if (other == rank) continue;
+    for (const int other : others) {
       v1::ProbePeer& peer = *send.probe.add_peers();
       peer.set_rank(other);
       peer.set_data_address(MemberAt(job, other).identity.data_address);
     }
     turn.Do(std::move(send));
   }
+}
+
+// Returns the links over which members wait, both ways: of each member no more
+// than its port's queue has places for.
+Links LinksWaitedOn(const State& state, const Job& job,
+                    const std::vector<int>& waits) {
+  Links links;
+  for (int rank = 0; rank < static_cast<int>(waits.size()); ++rank) {
+    const int peer = waits[rank];
+    if (peer < 0 || ProberAt(state, job, rank) == 0 ||
+        ProberAt(state, job, peer) == 0) {
+      continue;
+    }
+    const auto is_full = [&links](int end) {
+      const auto found = links.find(end);
+      return found != links.end() && found->second.size() + 1 == kMostProbers;
+    };
+    if (is_full(rank) || is_full(peer)) continue;
+    links[rank].insert(peer);
+    links[peer].insert(rank);
+  }
+  return links;
+}
+
+bool MayProbeEarly(const Turn& turn, const Job& job) {
+  return job.state == v1::JOB_STATE_RUNNING && !job.probing.has_value() &&
+         job.suspicions.empty() && !job.runs_commands &&
+         !job.ending.has_value() &&
+         job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
+         job.early_probes.in_all < kMostEarlyProbes &&
+         job.early_probes.next_look <= turn.now;
+}
+
+}  // namespace
+
+bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
+  if (job.state != v1::JOB_STATE_RUNNING ||
+      report.failure == v1::LINK_FAILURE_CLOSED) {
+    return false;
+  }
+  if (job.probing.has_value() && !job.probing->is_early) return false;
+  std::set<int> ranks = {report.observer_rank, report.peer_rank};
+  for (const int rank : ranks) {
+    if (ProberAt(turn.state, job, rank) == 0) return false;
+  }
+  AddOthers(turn.state, job, ranks);
+  Ask(turn, job, AllBetween(ranks), /*is_early=*/false);
   return true;
+}
+
+void ProbeEarly(Turn& turn, Job& job, const Member& member) {
+  if (!MayProbeEarly(turn, job)) return;
+  EarlyProbes& early = job.early_probes;
+  if (turn.now - early.last >= kEarlyProbeMemory) early.lately = 0;
+  const absl::Duration patience =
+      turn.config.lease / 2 * (int64_t{1} << early.lately);
+  if (!member.last_progress.has_value() ||
+      turn.now - *member.last_progress < patience) {
+    return;
+  }
+  // Of so many beats in an interval, not each is a reason to look at all.
+  early.next_look = turn.now + turn.config.beat_interval / kLooksPerInterval;
+  // The beats of the others told of their last progress up to an interval
+  // later.
+  Links links = BetweenHosts(
+      job, LinksWaitedOn(
+               turn.state, job,
+               WaitsInVain(turn, job, patience - turn.config.beat_interval)));
+  if (links.empty()) return;
+  if (static_cast<int>(job.members.size()) <= kMostProbers) {
+    std::set<int> ranks;
+    AddOthers(turn.state, job, ranks);
+    links = BetweenHosts(job, AllBetween(ranks));
+  }
+  early.last = turn.now;
+  ++early.in_all;
+  ++early.lately;
+  Ask(turn, job, links, /*is_early=*/true);
+}
+
+MonotonicTime EarlyProbeDeadline(const Job& job) {
+  if (!job.probing.has_value() || !job.probing->is_early ||
+      job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
+    return MonotonicTime::InfiniteFuture();
+  }
+  // As long again as the members had, for their answers to arrive.
+  return job.probing->due + (job.probing->due - job.probing->since);
 }
 
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
@@ -127,6 +239,31 @@ std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
     }
   }
   return links;
+}
+
+bool IsStillWaitedOn(const State& state, const Job& job,
+                     const SuspicionReport& link) {
+  const Member& member = MemberAt(job, link.observer_rank);
+  const Worker* const worker = state.FindWorker(link.observer);
+  return worker != nullptr && worker->waiting_for_rank == link.peer_rank &&
+         member.last_progress.has_value() &&
+         *member.last_progress < job.probing->since;
+}
+
+std::vector<SuspicionReport> LinksMadeByNeither(const State& state,
+                                                const Job& job) {
+  const std::vector<SuspicionReport> links = LinksNotMade(state, job);
+  std::vector<SuspicionReport> by_neither;
+  std::copy_if(links.begin(), links.end(), std::back_inserter(by_neither),
+               [&](const SuspicionReport& one) {
+                 return std::any_of(
+                     links.begin(), links.end(),
+                     [&](const SuspicionReport& other) {
+                       return other.observer_rank == one.peer_rank &&
+                              other.peer_rank == one.observer_rank;
+                     });
+               });
+  return by_neither;
 }
 
 }  // namespace ringmaster::coordinator

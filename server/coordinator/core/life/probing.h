@@ -9,14 +9,25 @@
 // probe began: one with a silent end is no evidence against the other, and the
 // silent one's lease decides about it.
 //
-// There is one probe a generation, for it ends in a halt. It has as long as the
-// report that began it (Job::suspicion_deadline). Members of older releases are
-// asked nothing, so links of theirs are judged by the reports alone.
+// There is one such probe a generation, for it ends in a halt. It has as long
+// as the report that began it (Job::suspicion_deadline). Members of older
+// releases are asked nothing, so links of theirs are judged by the reports
+// alone.
+//
+// An end of a link is sure only after seconds that nothing is acknowledged any
+// more, and stops the job with its report. So members are also asked early,
+// when some have waited for each other in vain for half a lease: that costs the
+// job nothing if all links can be made. Then it is left at that, and the next
+// one waits twice as long. A link counts only if both of its ends have tried
+// and could not make it, and none inside a host does. An end goes only if some
+// member still waits over one of these links, and if the job has members enough
+// without those that go. See docs/decisions/0071.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROBING_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROBING_H_
 
 #include <vector>
 
+#include "common/clock/monotonic_time.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -27,6 +38,23 @@ namespace ringmaster::coordinator {
 // are asked already, or one of the ends cannot be.
 [[nodiscard]] bool BeginProbing(Turn& turn, Job& job,
                                 const SuspicionReport& report);
+
+// An early probe is forgotten so long after it has found nothing.
+inline constexpr absl::Duration kEarlyProbeMemory = absl::Minutes(10);
+// So many are made in a generation: a member that trains accepts no connection,
+// so those of all probes wait in its port's queue, which may have but 128
+// places on an old kernel. Where that is full, no link could be made.
+inline constexpr int kMostEarlyProbes = 16;
+
+// `member` has sent a beat. Begins an early probe if it and others have waited
+// for each other for long enough: of all links between members, if kMostProbers
+// are enough for that, else of those over which they wait.
+void ProbeEarly(Turn& turn, Job& job, const Member& member);
+
+// When the early probe under way, if there is one, is over whether or not all
+// have answered; InfiniteFuture if there is none, or a report has come
+// meanwhile.
+[[nodiscard]] MonotonicTime EarlyProbeDeadline(const Job& job);
 
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 
@@ -41,6 +69,15 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 // those who tried.
 [[nodiscard]] std::vector<SuspicionReport> LinksNotMade(const State& state,
                                                         const Job& job);
+
+// Returns true if the observer of `link` waits for its peer, and has made no
+// progress since the probe began. Requires job.probing.
+[[nodiscard]] bool IsStillWaitedOn(const State& state, const Job& job,
+                                   const SuspicionReport& link);
+
+// Those of the links that were not made of which both ends say so.
+[[nodiscard]] std::vector<SuspicionReport> LinksMadeByNeither(
+    const State& state, const Job& job);
 
 }  // namespace ringmaster::coordinator
 

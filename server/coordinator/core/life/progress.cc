@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/progress.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -205,6 +206,35 @@ void OnProgressDeadline(Turn& turn, Job& job) {
                                 absl::FormatDuration(absl::Trunc(
                                     patience, absl::Milliseconds(1))),
                                 ": ", Standings(turn.state, job))));
+}
+
+std::vector<int> WaitsInVain(const Turn& turn, const Job& job,
+                             absl::Duration least) {
+  const std::vector<int> waits = WaitsOf(turn.state, job);
+  std::vector<int> in_vain(waits.size(), -1);
+  // By rank, once it is known: whether a worker at work holds it up.
+  std::vector<std::optional<bool>> is_held_up(waits.size());
+  for (const Member& member : job.members) {
+    const int rank = member.identity.rank;
+    if (waits[rank] < 0 || !member.last_progress.has_value() ||
+        turn.now - *member.last_progress < least) {
+      continue;
+    }
+    int end = rank;
+    std::vector<int> way;
+    while (!is_held_up[end].has_value()) {
+      way.push_back(end);
+      if (waits[end] < 0) {
+        is_held_up[end] = job.members[end].identity.role == v1::ROLE_WORKER;
+      } else {
+        is_held_up[end] = false;  // unless the way leads on to such a worker
+        end = waits[end];
+      }
+    }
+    for (const int passed : way) is_held_up[passed] = is_held_up[end];
+    if (!*is_held_up[rank]) in_vain[rank] = waits[rank];
+  }
+  return in_vain;
 }
 
 const Member& FindStuckMember(const State& state, const Job& job) {

@@ -2,6 +2,8 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROGRESS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROGRESS_H_
 
+#include <vector>
+
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
 #include "server/coordinator/core/state/event.h"
@@ -36,6 +38,13 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 // Evicts the stuck member if there has been no progress for longer than the
 // patience.
 void OnProgressDeadline(Turn& turn, Job& job);
+
+// Returns, by rank, whom each member waits for that has made no progress for
+// `least`: -1 if for nobody, or if a worker that waits for nobody, and so is at
+// work, holds it up, directly or through others. What is left are circles, and
+// waits for servers: a broken link may be the cause.
+[[nodiscard]] std::vector<int> WaitsInVain(const Turn& turn, const Job& job,
+                                           absl::Duration least);
 
 // Returns the member to blame when nobody makes progress: of the members that
 // have not prepared (PREPARING) or finished, those that are not themselves

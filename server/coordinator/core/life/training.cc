@@ -134,6 +134,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
   worker.disk_bytes = beat.disk_bytes;
+  if (beat.waiting_for_rank >= 0) ProbeEarly(turn, job, *member);
   member->awaited_rank = beat.figures.awaited_rank();
   member->awaited_ratio = beat.figures.awaited_ratio();
   const bool is_prepared =
@@ -164,9 +165,12 @@ void OnSuspicion(Turn& turn, Worker& worker,
         return report.observer_rank == rank && report.peer_rank == peer;
       });
   if (is_repeated) return;
-  // It was at this step, so it has applied the previous one.
+  // It was at this step, so it has applied the previous one; and if no beat has
+  // told of that, it went on until it found the link broken.
   if (suspicion.step > 0) {
+    const int64_t known = job.best_step;
     TakeStep(turn, job, worker, *member, suspicion.step - 1);
+    if (job.best_step > known) NoteProgress(turn, job);
   }
   const std::string detail = LinkText(suspicion.failure, suspicion.detail);
   job.suspicions.push_back(

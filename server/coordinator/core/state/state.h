@@ -215,8 +215,20 @@ struct Probing {
   MonotonicTime since;
   // All who live have answered by then.
   MonotonicTime due;
+  // Nobody has reported a link: members wait for one another in vain.
+  bool is_early = false;
   // By the rank of those who were asked.
   std::map<int, std::optional<v1::Probed>> answers = {};
+};
+
+// The early probes of a generation that found nothing; see probing.h.
+struct EarlyProbes {
+  int in_all = 0;
+  // Those that make it wait longer for the next one.
+  int lately = 0;
+  MonotonicTime last = {};
+  // Before this, nobody who waits needs to be looked at.
+  MonotonicTime next_look = {};
 };
 
 // See Job::updates_set_back.
@@ -359,6 +371,7 @@ struct Job : JobTerms {
   // The first of them that are known to be answered; see HastenSuspicions.
   size_t answered_suspicions = 0;
   std::optional<Probing> probing;
+  EarlyProbes early_probes;
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;
