@@ -9,6 +9,8 @@ import signal
 import time
 from typing import Callable, Optional
 
+from tests.chaos import connections
+
 DEAD = {"EVIDENCE_KIND_STREAM_BROKEN", "EVIDENCE_KIND_SUPERVISOR_REPORT", "EVIDENCE_KIND_LEASE_EXPIRED",
         "EVIDENCE_KIND_SUPERSEDED", "EVIDENCE_KIND_PEER_REPORT"}
 SILENT = {"EVIDENCE_KIND_LEASE_EXPIRED", "EVIDENCE_KIND_HALT_UNANSWERED", "EVIDENCE_KIND_PEER_REPORT",
@@ -125,6 +127,16 @@ def cut_pair(chaos):
     return fault
 
 
+def reset(chaos):
+    """The connections between two that exchange gradients are reset. All go on; one of the two goes if that happens to them often."""
+    members = chaos.members()
+    pair = chaos.random.choice([pair for pair in chaos.pairs() if not set(pair) & set(chaos.options.spared)])
+    fault = _fault(chaos, "reset", members, pair, evidence=SILENT, blames_one=True)
+    chaos.note_broken_pair()
+    connections.reset(members[pair[0]], chaos.hosts[pair[1]].address)
+    return fault
+
+
 def cut_coordinator(chaos):
     """The link between a worker and the coordinator, for longer than a lease: its peers' steps prove that it lives."""
     members = chaos.members()
@@ -193,4 +205,4 @@ def coordinator_link(chaos):
 # In the order in which they are tried first. A broken pair is kept apart for a while, so it comes last.
 KINDS = {function.__name__: function for function in (
     kill, kill_newcomer, kill_several, kill_twice, freeze, link_down, mute, deafen, cut_coordinator, coordinator,
-    coordinator_and_worker, freeze_all, freeze_coordinator, coordinator_link, cut_pair)}
+    coordinator_and_worker, freeze_all, freeze_coordinator, coordinator_link, reset, cut_pair)}

@@ -25,7 +25,7 @@ from tests.integration.cluster import namespaces_unavailable
 # failure budget until a silent member is known to be lost, and a moment to go on. (The coordinator is away for up to one.)
 BUDGETS = {"kill": 0.5, "kill_newcomer": 0.5, "kill_several": 1.0, "kill_twice": 1.0, "freeze": 2.0, "link_down": 2.5, "mute": 2.5,
            "deafen": 2.5, "cut_coordinator": 0.5, "coordinator": 2.0, "coordinator_and_worker": 2.5, "freeze_all": 1.0,
-           "freeze_coordinator": 0.5, "coordinator_link": 1.0, "cut_pair": 6.0}
+           "freeze_coordinator": 0.5, "coordinator_link": 1.0, "reset": 0.5, "cut_pair": 3.0}
 KILLS_COORDINATOR = ("coordinator", "coordinator_and_worker")
 SPARED = "w0"
 PHASES = ("workers", "servers", "slow")
