@@ -11,6 +11,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/clock/monotonic_time.h"
 #include "common/config/address.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/unique_fd.h"
@@ -54,13 +56,16 @@ void Split(const absl::StatusOr<SocketAddress>& address, std::string& ip,
 }
 
 // One connection for the library. Reads and writes wait for as long as the library has
-// set as the socket's own timeouts (SO_RCVTIMEO, SO_SNDTIMEO). `tls` null: in the clear.
+// set as the socket's own timeouts (SO_RCVTIMEO, SO_SNDTIMEO), and none begins after
+// `deadline`. `tls` null: in the clear.
 class Connection final : public httplib::Stream {
  public:
-  Connection(int socket, SSL* tls, int write_timeout_millis)
+  Connection(int socket, SSL* tls, int write_timeout_millis,
+             MonotonicTime deadline)
       : socket_(socket),
         tls_(tls),
-        write_timeout_millis_(write_timeout_millis) {}
+        write_timeout_millis_(write_timeout_millis),
+        deadline_(deadline) {}
 
   [[nodiscard]] bool is_readable() const override {
     return begin_ < end_ || IsReady(socket_, POLLIN, 0);
@@ -89,6 +94,7 @@ class Connection final : public httplib::Stream {
   }
 
   ssize_t write(const char* from, size_t size) override {
+    if (IsLate()) return -1;
     if (tls_ == nullptr) {
       return UnlessInterrupted(
           [&] { return send(socket_, from, size, MSG_NOSIGNAL); });
@@ -108,7 +114,13 @@ class Connection final : public httplib::Stream {
   [[nodiscard]] socket_t socket() const override { return socket_; }
 
  private:
+  [[nodiscard]] bool IsLate() const {
+    return deadline_ != MonotonicTime::InfiniteFuture() &&
+           Clock::Real().Now() >= deadline_;
+  }
+
   ssize_t Receive() {
+    if (IsLate()) return -1;
     if (tls_ == nullptr) {
       return UnlessInterrupted(
           [&] { return recv(socket_, buffer_.data(), buffer_.size(), 0); });
@@ -123,6 +135,7 @@ class Connection final : public httplib::Stream {
   const int socket_;
   SSL* const tls_;
   const int write_timeout_millis_;
+  const MonotonicTime deadline_;
   std::array<char, 4096> buffer_;
   // Bytes of the buffer that the library has not read yet.
   size_t begin_ = 0;
@@ -167,15 +180,18 @@ bool HttpServer::process_and_close_socket(socket_t socket) {
 bool HttpServer::Serve(int socket) {
   bool is_closed = false;
   const int patience = Millis(write_timeout_sec_, write_timeout_usec_);
+  const MonotonicTime deadline = request_limit_ == absl::InfiniteDuration()
+                                     ? MonotonicTime::InfiniteFuture()
+                                     : Clock::Real().Now() + request_limit_;
   if (!has_tls_) {
-    Connection connection(socket, nullptr, patience);
+    Connection connection(socket, nullptr, patience, deadline);
     return process_request(connection, true, is_closed, nullptr);
   }
   const SslPtr tls(SSL_new(tls_.get()), &SSL_free);
   if (tls == nullptr || SSL_set_fd(tls.get(), socket) != 1) return false;
   if (UnlessInterrupted([&] { return SSL_accept(tls.get()); }) != 1)
     return false;
-  Connection connection(socket, tls.get(), patience);
+  Connection connection(socket, tls.get(), patience, deadline);
   if (!process_request(connection, true, is_closed, nullptr)) return false;
   SSL_shutdown(tls.get());
   return true;

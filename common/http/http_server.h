@@ -4,7 +4,8 @@
 // time would hold up the server's end. HttpServer carries the connections instead, and
 // leaves requests and answers to the library.
 // A connection is for one request. A client that sends or takes nothing for as long as
-// set_read_timeout and set_write_timeout say loses its own.
+// set_read_timeout and set_write_timeout say loses its own, and so does one that in the
+// clear takes longer for its request and the answer than set_request_limit says.
 #ifndef RINGMASTER_COMMON_HTTP_HTTP_SERVER_H_
 #define RINGMASTER_COMMON_HTTP_HTTP_SERVER_H_
 
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 
+#include "absl/time/time.h"
 #include "common/sync/mutex.h"
 
 namespace ringmaster {
@@ -27,6 +29,10 @@ class HttpServer final : public httplib::Server {
   explicit HttpServer(const std::function<void(SSL_CTX&)>& set_up);
 
   [[nodiscard]] bool is_valid() const override;
+
+  // The most time from a request's first byte to the end of its answer, but for one read
+  // or write; without a call there is no limit.
+  void set_request_limit(absl::Duration limit) { request_limit_ = limit; }
 
   // Takes no more connections, and breaks those that have not begun a request.
   void Stop() EXCLUDES(mutex_);
@@ -50,6 +56,7 @@ class HttpServer final : public httplib::Server {
   // Null also if OpenSSL has no memory for it.
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> tls_{nullptr,
                                                                &SSL_CTX_free};
+  absl::Duration request_limit_ = absl::InfiniteDuration();
   Mutex mutex_;
   bool is_stopped_ GUARDED_BY(mutex_) = false;
   // Open connections, and whether their request has begun. A socket leaves before it is

@@ -1,6 +1,7 @@
 #include "common/http/http_server.h"
 
 #include <httplib.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/time/time.h"
 #include "common/config/address.h"
 #include "common/http/bind.h"
 #include "common/http/running_server.h"
@@ -88,6 +90,22 @@ TEST_F(HttpServerTest, AClientThatSaysNothingLosesItsConnection) {
   server->set_read_timeout(0, 50'000);
   const UniqueFd silent = ConnectLoopback(Run(std::move(server)));
   EXPECT_EQ(ReceiveAll(silent.get()), "");
+}
+
+TEST_F(HttpServerTest, AClientThatTakesTooLongLosesItsConnection) {
+  auto server = std::make_unique<HttpServer>();
+  server->set_request_limit(absl::Milliseconds(50));
+  const UniqueFd client = ConnectLoopback(Run(std::move(server)));
+  // A byte at a time, each sooner than the library would give up waiting for it.
+  const pollfd wanted = {.fd = client.get(), .events = POLLIN, .revents = 0};
+  pollfd ended = wanted;
+  int sent = 0;
+  do {
+    ASSERT_LT(++sent, 10'000) << "it goes on";
+    if (send(client.get(), "x", 1, MSG_NOSIGNAL) != 1) break;
+    ended = wanted;
+  } while (poll(&ended, 1, /*timeout=*/10) == 0);
+  EXPECT_GT(sent, 1);
 }
 
 TEST_F(HttpServerTest, StoppingBreaksConnectionsWithoutARequest) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/http/bind.h"
 #include "common/http/bounded_pool.h"
 #include "common/http/http_server.h"
@@ -17,14 +18,13 @@ namespace ringmaster {
 namespace {
 
 // Scrapes at once; a further one waits.
-constexpr size_t kThreads = 2;
+constexpr size_t kThreads = 4;
 // Connections that wait for a thread.
 constexpr int kMaxQueued = 8;
-// A client that sends or takes nothing may hold up a thread for this long. One that
-// sends a byte at a time holds it for as many times that as it sends bytes: probes
-// that end a process belong to the health service of gRPC (--health_listen), whose
-// connections are bounded.
+// A client that sends or takes nothing may hold up a thread for this long.
 constexpr time_t kIdleSeconds = 1;
+// One that sends or takes a byte at a time, for this long. Page and probes are small.
+constexpr absl::Duration kRequestLimit = absl::Seconds(2);
 // Version 0.0.4 of the text format:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   server.new_task_queue = [] { return new BoundedPool(kThreads, kMaxQueued); };
   server.set_read_timeout(kIdleSeconds);
   server.set_write_timeout(kIdleSeconds);
+  server.set_request_limit(kRequestLimit);
   server.Get("/metrics",
              [collect = std::move(collect)](const httplib::Request&,
                                             httplib::Response& answer) {

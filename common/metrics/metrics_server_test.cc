@@ -1,8 +1,13 @@
 #include "common/metrics/metrics_server.h"
 
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/address.h"
@@ -104,6 +109,34 @@ TEST(MetricsServer, EndsWhileAClientSaysNothing) {
   ASSERT_TRUE(server.ok()) << server.status();
   const UniqueFd silent = ConnectLoopback((*server)->address().port);
   server->reset();
+}
+
+// Each holds up a thread for as long as it may, and a scrape waits no longer.
+TEST(MetricsServer, AnswersThoughManySlowClientsAreThere) {
+  const auto server =
+      MetricsServer::Start({"127.0.0.1", 0}, [](MetricPage&) {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->address().port;
+  std::vector<UniqueFd> slow;
+  for (int i = 0; i < 8; ++i) {
+    slow.push_back(ConnectLoopback(port));
+    ASSERT_EQ(send(slow.back().get(), "G", 1, MSG_NOSIGNAL), 1);
+  }
+  std::atomic<bool> is_answered = false;
+  std::thread drips([&] {
+    while (!is_answered) {
+      pollfd nothing = {.fd = -1, .events = 0, .revents = 0};
+      poll(&nothing, 1, /*timeout=*/100);
+      for (const UniqueFd& each : slow) send(each.get(), "x", 1, MSG_NOSIGNAL);
+    }
+  });
+  httplib::Client prometheus("127.0.0.1", port);
+  prometheus.set_read_timeout(40);
+  const httplib::Result answer = prometheus.Get("/metrics");
+  is_answered = true;
+  drips.join();
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_EQ(answer->status, 200);
 }
 
 TEST(MetricsServer, SaysWhyItCannotListen) {
