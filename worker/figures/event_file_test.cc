@@ -53,6 +53,41 @@ TEST(EventFileTest, AnotherReaderFindsWhatWasWritten) {
   EXPECT_EQ(exit_status, 0);
 }
 
+TEST(EventFileTest, TakesFewerStepsTheMoreThereAre) {
+  const std::string directory = FreshDirectory();
+  const auto create = [&] {
+    return EventFile::Create(directory, "node1", 1700000000, 0,
+                             /*bytes_per_rate=*/10'000, /*max_bytes=*/100'000);
+  };
+  absl::StatusOr<EventFile> file = create();
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->Takes(1));
+  const std::string text(10'000, 'x');
+  file->AppendText(1700000001, 1, "sample", text);
+  EXPECT_FALSE(file->Takes(1));
+  EXPECT_TRUE(file->Takes(2));
+  ASSERT_TRUE(file->Flush().ok());
+  file->AppendText(1700000001, 2, "sample", text);
+  EXPECT_FALSE(file->Takes(2));
+  EXPECT_TRUE(file->Takes(4));
+  ASSERT_TRUE(file->Flush().ok());
+
+  // The job starts again: those that are there count.
+  absl::StatusOr<EventFile> next = create();
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_FALSE(next->Takes(2));
+  EXPECT_TRUE(next->Takes(4));
+  for (int i = 0; i < 20; ++i) {
+    next->AppendText(1700000001, 4 + i, "sample", text);
+    ASSERT_TRUE(next->Flush().ok());
+  }
+  const size_t size =
+      ContentOf(file->path()).size() + ContentOf(next->path()).size();
+  EXPECT_GT(size, 80'000);
+  EXPECT_LE(size, 100'000);
+  EXPECT_FALSE(next->Takes(64));
+}
+
 // Shows that the reader above finds damage.
 TEST(EventFileTest, TheOtherReaderSeesADamagedFile) {
   absl::StatusOr<EventFile> file =

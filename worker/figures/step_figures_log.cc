@@ -101,7 +101,8 @@ absl::Status StepFiguresLog::RecordStep(const StepRecord& record) {
   if (record.step <= last().step) return absl::OkStatus();
   const double now = UnixSeconds();
   metrics_.AppendStep(now, record);
-  events_.AppendScalars(now, record.step, FiguresOf(record));
+  if (events_.Takes(record.step))
+    events_.AppendScalars(now, record.step, FiguresOf(record));
   if (++unwritten_steps_ == kMostUnwrittenSteps) return Close();
   return FlushIfDue();
 }
