@@ -5,7 +5,7 @@
 namespace ringmaster::simulator {
 namespace {
 
-constexpr std::array<PlantedBug, 19> kBugs = {{
+constexpr std::array<PlantedBug, 18> kBugs = {{
     {Bug::kFenceOff, "fence-off", Invariant::kNoStaleMessage,
      "frames of an older generation are taken for the present one's"},
     {Bug::kHaltedAtOnce, "halted-at-once", Invariant::kOneGenerationPerStep,
@@ -42,8 +42,6 @@ constexpr std::array<PlantedBug, 19> kBugs = {{
      Invariant::kNoStepLost, Holders::kServers},
     {Bug::kLeavesAtOnce, "leaves-at-once", Invariant::kNoStepLost,
      "a worker that is to leave does not wait until it is released"},
-    {Bug::kFormerNotTold, "former-not-told", Invariant::kMonotoneGenerations,
-     "a worker does not say which coordinator formed its generation"},
     {Bug::kQuarantineLost, "quarantine-lost", Invariant::kUnfitLeftOut,
      "the journal forgets which hosts are left out"},
     {Bug::kCalledUsage, "called-usage", Invariant::kProgress,

@@ -30,7 +30,6 @@ enum class Bug {
   kHaltsDropped,
   kCopiesDropped,
   kLeavesAtOnce,
-  kFormerNotTold,
   kQuarantineLost,
   kCalledUsage,
 };

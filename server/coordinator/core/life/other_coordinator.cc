@@ -21,9 +21,11 @@ void Close(Turn& turn, SessionId session, const std::string& why) {
 std::string RefusalText(const State& state, const HelloReceived& hello) {
   const std::string self =
       absl::StrCat("coordinator ", IncarnationText(state.incarnation));
-  const std::string theirs =
-      absl::StrCat("generation ", hello.generation, " of coordinator ",
-                   IncarnationText(hello.formed_by));
+  const std::string theirs = absl::StrCat(
+      "generation ", hello.generation,
+      hello.formed_by == 0
+          ? std::string()
+          : absl::StrCat(" of coordinator ", IncarnationText(hello.formed_by)));
   switch (StandingOf(state, hello.generation, hello.formed_by)) {
     case Standing::kNewer:
       return absl::StrCat(self, " does not know ", theirs,
@@ -94,7 +96,7 @@ void SendMembersAway(Turn& turn) {
 
 bool SendAway(Turn& turn, const HelloReceived& hello) {
   State& state = turn.state;
-  if (hello.generation == 0 || hello.formed_by == 0) return false;
+  if (hello.generation == 0) return false;
   const Standing standing =
       StandingOf(state, hello.generation, hello.formed_by);
   if (standing == Standing::kKnown) {

@@ -49,7 +49,11 @@ Standing StandingOf(const State& state, int64_t generation,
   const bool knows_any = std::any_of(
       state.formed.begin(), state.formed.end(),
       [](const FormedRange& range) { return range.formed_by != 0; });
-  if (formed_by == 0 || !knows_any) return Standing::kKnown;
+  if (!knows_any) return Standing::kKnown;
+  if (formed_by == 0 && (state.recovered_generation == 0 ||
+                         generation <= state.formed.back().last)) {
+    return Standing::kKnown;
+  }
   // Those of jobs that ended long ago are forgotten.
   if (generation < state.formed.front().first) return Standing::kKnown;
   // A coordinator that has lost its state takes over one job after the other.
@@ -90,11 +94,15 @@ bool IsCopy(const OtherCoordinator& other) {
 std::string OtherCoordinatorText(const State& state) {
   if (!state.other.has_value()) return "";
   const OtherCoordinator& other = *state.other;
-  const std::string its = IncarnationText(other.formed_by);
+  const bool is_told = other.formed_by != 0;
+  const std::string its =
+      is_told ? IncarnationText(other.formed_by) : "the other one";
   std::string text = absl::StrCat(
       "worker ", other.worker, " is in generation ", other.generation,
-      " of coordinator ", its, ", which this one (",
-      IncarnationText(state.incarnation), ") does not know");
+      is_told ? absl::StrCat(" of coordinator ", its)
+              : std::string(" of a coordinator that it does not tell"),
+      ", which this one (", IncarnationText(state.incarnation),
+      ") does not know");
   if (IsOutdated(state)) {
     return absl::StrCat(text,
                         ": this journal is an older copy, so nothing is "

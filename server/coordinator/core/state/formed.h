@@ -8,7 +8,10 @@
 // its own journal finds there whatever its members are in, and one on a copy
 // does not, once a generation was formed after the copy was made.
 //
-// Incarnation 0 is that of a release that does not tell; it fits any.
+// Incarnation 0 is that of a release that does not tell; it fits any of the
+// generations that a journal has. One beyond those is another coordinator's also if
+// its worker does not tell whose: otherwise a worker that hides it could take a job
+// from its members.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_FORMED_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_FORMED_H_
 

@@ -38,6 +38,9 @@ TEST(FormedTest, ForgottenGenerationsAndThoseOfOlderReleasesFit) {
   State state = SomeState();
   EXPECT_EQ(StandingOf(state, 4, kOther), Standing::kKnown);
   EXPECT_EQ(StandingOf(state, 10, 0), Standing::kKnown);
+  // Nobody takes a job from its members by not telling.
+  EXPECT_EQ(StandingOf(state, 11, 0), Standing::kNewer);
+  state.recovered_generation = 0;  // its state was lost
   EXPECT_EQ(StandingOf(state, 11, 0), Standing::kKnown);
   state.formed.front().formed_by = 0;
   EXPECT_EQ(StandingOf(state, 6, kOther), Standing::kKnown);
