@@ -39,6 +39,8 @@ struct YearsResult {
   int64_t resident_bytes = 0;
   // Processor time of building and serializing a status.
   absl::Duration status_p99;
+  // The time that this took, others on the machine included.
+  absl::Duration status_clock_p99;
   int64_t status_bytes = 0;
 };
 
