@@ -11,7 +11,10 @@ namespace ringmaster {
 namespace {
 
 // A look at the channels costs less than a yield: after some looks the core is
-// offered to whoever else needs it, which may be the peer.
+// offered to whoever else needs it, which may be the peer. Between two processes
+// on one core that hands it over in 1.0 us, a futex(2) in 2.4 us and the peer's
+// bell in 3.9 us (KVM guest, AMD EPYC); to wake a sleeper on an idle core takes 12
+// us. So ranks that share cores yield, for as long as spin_ allows.
 constexpr int kLooksBeforeYield = 32;
 
 // Its own entries of polled_; those of the channels follow.
