@@ -25,6 +25,8 @@ bool IsExplained(const LinkReport& report,
 struct Graph {
   std::vector<LinkEnd> ends;
   std::vector<int> link_counts;  // those with others included
+  // Those that have reported it, if they are several.
+  std::vector<int> accusers;
   // Those of these links that the other end has not reported.
   std::vector<int> accusations;
   std::vector<int> failed_probes;  // of others that tried to connect to it
@@ -61,14 +63,18 @@ Graph GraphOf(const std::vector<LinkReport>& links,
     graph.ends.push_back(end);
     graph.link_counts.push_back(static_cast<int>(count));
     std::set<std::string> accused;
+    std::set<std::string> accusers;
     std::set<std::string> probers;
     for (const LinkReport& report : reports)
       if (report.observer == end.worker) accused.insert(report.peer);
     for (const LinkReport& report : reports) {
       if (report.peer != end.worker) continue;
       accused.erase(report.observer);
+      accusers.insert(report.observer);
       if (report.is_probed) probers.insert(report.observer);
     }
+    graph.accusers.push_back(
+        accusers.size() > 1 ? static_cast<int>(accusers.size()) : 0);
     graph.accusations.push_back(static_cast<int>(accused.size()));
     graph.failed_probes.push_back(static_cast<int>(probers.size()));
   }
@@ -87,12 +93,14 @@ using Cover = std::vector<size_t>;
 // Higher is better among covers of one size.
 auto RatingOf(const Graph& graph, const Cover& cover) {
   int links = 0;
+  int accusers = 0;
   int accusations = 0;
   int failed_probes = 0;
   std::vector<uint64_t> orders;
   std::vector<int> ranks;
   for (const size_t i : cover) {
     links += graph.link_counts[i];
+    accusers += graph.accusers[i];
     accusations += graph.accusations[i];
     failed_probes += graph.failed_probes[i];
     orders.push_back(graph.ends[i].join_order);
@@ -100,8 +108,8 @@ auto RatingOf(const Graph& graph, const Cover& cover) {
   }
   std::sort(orders.rbegin(), orders.rend());
   std::sort(ranks.rbegin(), ranks.rend());
-  return std::tuple(links, accusations, failed_probes, std::move(orders),
-                    std::move(ranks));
+  return std::tuple(links, accusers, accusations, failed_probes,
+                    std::move(orders), std::move(ranks));
 }
 
 bool Has(const Cover& cover, size_t end) {

@@ -77,10 +77,10 @@ struct LinkEnd {
 // Returns the smallest set of `ends` such that every link of `links` between
 // two of them loses an end; sorted by name. Among several sets of that size it
 // returns the one whose members have more links (those with members other than
-// `ends` count too), then the one
-// with more links that only it has reported, then the one that more could not
-// connect to when they were asked to, then the one whose
-// members joined last, then the one with the higher ranks. Exact by branch and
+// `ends` count too), then the one that more have reported, if they are several,
+// then the one with more links that only it has reported, then the one that more
+// could not connect to when they were asked to, then the one whose members joined
+// last, then the one with the higher ranks. Exact by branch and
 // bound up to kMaxExactEnds ends with links; beyond that greedy, the most links
 // first. `others` are reports that count for that order alone: their links need
 // not be covered.

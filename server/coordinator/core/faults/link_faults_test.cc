@@ -204,6 +204,13 @@ TEST(SmallestCoverTest, WhomTwoReportGoes) {
               ElementsAre("b"));
 }
 
+TEST(SmallestCoverTest, WhomTwoReportGoesBeforeAnEndOfAsManyLinks) {
+  // Each of a and b is an end of two links, and "gone" alone has reported a.
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"a", "b", "c"}),
+                            {{"c", "b"}, {"gone", "a"}, {"gone", "c"}}),
+              ElementsAre("b"));
+}
+
 TEST(SmallestCoverTest, OfTwoThatReportEachOtherWhoCouldNotBeReachedGoes) {
   const LinkReport probe = {"b", "a", /*is_unreached=*/true,
                             /*is_closed=*/false, /*is_probed=*/true};
