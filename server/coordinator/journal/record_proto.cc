@@ -223,6 +223,7 @@ class Writer {
     suspended.set_generation(record.generation);
     suspended.set_step(record.step);
     suspended.set_saved(record.is_saved);
+    suspended.set_lacks_work(record.lacks_work);
     *suspended.mutable_time() = ringmaster::ToProto(record.time);
   }
   void operator()(const AuditedRecord& record) {
@@ -409,9 +410,12 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
       return FromProto(proto.job_changed());
     case v1::JournalRecord::kJobSuspended: {
       const v1::JobSuspended& suspended = proto.job_suspended();
-      return JobSuspendedRecord{suspended.job_id(), suspended.generation(),
-                                suspended.step(), suspended.saved(),
-                                ringmaster::FromProto(suspended.time())};
+      return JobSuspendedRecord{suspended.job_id(),
+                                suspended.generation(),
+                                suspended.step(),
+                                suspended.saved(),
+                                ringmaster::FromProto(suspended.time()),
+                                suspended.lacks_work()};
     }
     case v1::JournalRecord::kQueuesChanged: {
       const v1::QueuesChanged& changed = proto.queues_changed();

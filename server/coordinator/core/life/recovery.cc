@@ -102,6 +102,7 @@ struct FoldVisitor {
     state.last_generation = std::max(state.last_generation, record.generation);
     NoteFormed(state, record.generation, record.formed_by);
     job->state = v1::JOB_STATE_PREPARING;
+    job->has_told_loss = false;
     if (job->generation == 0) job->first_generation = record.generation;
     // A first one sets no clock back; the numbers of others are not journaled.
     const bool is_known = job->sharding.is_lockstep || record.is_rollback ||

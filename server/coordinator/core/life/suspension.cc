@@ -83,7 +83,7 @@ void Suspend(Turn& turn, Job& job) {
                          job.is_suspended ? "it is resumed"
                                           : "there are workers for it"));
   turn.Persist(JobSuspendedRecord{job.id, job.generation, job.best_step,
-                                  is_saved, turn.time});
+                                  is_saved, turn.time, job.has_told_loss});
 }
 
 void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
@@ -93,6 +93,7 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
   job.absent.clear();
   job.best_step = record.step;
   job.saved_step = record.is_saved ? record.step : -1;
+  job.has_told_loss = record.lacks_work;
   job.has_trained = !record.is_saved;
   job.updates_set_back = job.updates_to_set_back = 0;
   if (record.is_saved) job.figures.set_checkpoint_step(record.step);

@@ -145,6 +145,8 @@ struct JobSuspendedRecord {
   // There is a checkpoint of it; else it is lost.
   bool is_saved = false;
   absl::Time time;
+  // Job::has_told_loss.
+  bool lacks_work = false;
 };
 
 // The queues as they are, and what their jobs have used.

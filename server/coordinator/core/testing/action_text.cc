@@ -75,7 +75,8 @@ std::string RecordText(const JournalRecord& record) {
   } else if (const auto* const suspended =
                  std::get_if<JobSuspendedRecord>(&record)) {
     absl::StrAppend(&text, " step=", suspended->step,
-                    suspended->is_saved ? "" : " lost");
+                    suspended->is_saved ? "" : " lost",
+                    suspended->lacks_work ? " lacks work" : "");
   } else if (const auto* const audited = std::get_if<AuditedRecord>(&record)) {
     absl::StrAppend(&text, audited->action, " ", audited->object, " by ",
                     audited->caller.name, " (", audited->caller.roles,

@@ -187,7 +187,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
                            "too warm",
                            kTime,
                            {.name = "alice", .roles = "", .address = ""}},
-          JobSuspendedRecord{"j-1", 7, 40, true, kTime},
+          JobSuspendedRecord{"j-1", 7, 40, true, kTime, true},
           QueuesChangedRecord{
               .file = SomeQueues(), .used = {{"team", 12.5}}, .time = kTime}};
 }
