@@ -576,7 +576,8 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
       event.has_verdict() &&
       event.verdict().decision() == v1::VERDICT_DECISION_FAIL_JOB;
   if (fails_job) fails_rightly_ |= MayFail(event.verdict().exit_code());
-  if (has_failed && !fails_job) CheckOwnFailure(event);
+  const bool hands_over = event.type() == "worker.hands_over";
+  if ((has_failed || hands_over) && !fails_job) CheckOwnFailure(event);
   if (!is_lost && !has_left && !has_failed) return;
   const int slot = SlotOf(event.worker());
   const int64_t pid = event.verdict().pid();

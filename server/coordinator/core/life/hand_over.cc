@@ -31,13 +31,6 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return HoldsShards(job, member.identity.role) && IsLeaver(state, job, member);
 }
 
-// Returns true if there is a member to give the state to: one that stays, or one
-// that may join.
-bool CanBeRelieved(const State& state, const Job& job) {
-  const v1::Role role = HolderRole(job);
-  return StayingCount(state, job, role) > 0 || IdleToJoin(state, job, role) > 0;
-}
-
 // Returns true if the members that take over from the `needed` leavers can
 // train beside them.
 bool TrainsMeanwhile(const State& state, const Job& job, size_t needed) {
@@ -81,15 +74,23 @@ absl::Duration SaveReserve(const Config& config, const Job& job,
              : patience / 2;
 }
 
-// Returns true if the time of all `needed` has come at which drained workers go,
-// whatever is lost with them. Not while no loss can be made durable: see Reform.
+// It has failed, and cannot go on with the job.
+bool HasFailed(const State& state, const Job& job, int rank) {
+  const Worker* const worker = WorkerAt(state, job, rank);
+  return worker != nullptr && worker->has_failed;
+}
+
+// Returns true if all `needed` go, whatever is lost with them: the time has come for
+// it if they are drained, and no time for those that have failed. Not while no loss can
+// be made durable: see Reform.
 bool GoInAnyCase(const Turn& turn, const Job& job,
                  const std::set<int>& needed) {
   return !job.gives_way.has_value() && turn.state.journal_error.empty() &&
          std::ranges::all_of(needed, [&](int rank) {
            const Worker* const worker = WorkerAt(turn.state, job, rank);
-           return worker != nullptr && worker->is_let_go &&
-                  IsDueToGo(turn.state, *worker);
+           return worker != nullptr &&
+                  (worker->has_failed ||
+                   (worker->is_let_go && IsDueToGo(turn.state, *worker)));
          });
 }
 
@@ -232,6 +233,11 @@ int StayingCount(const State& state, const Job& job, v1::Role role) {
       }));
 }
 
+bool CanBeRelieved(const State& state, const Job& job) {
+  const v1::Role role = HolderRole(job);
+  return StayingCount(state, job, role) > 0 || IdleToJoin(state, job, role) > 0;
+}
+
 std::string LeaveText(const State& state, const Job& job) {
   if (job.gives_way.has_value()) return absl::StrCat("it ", *job.gives_way);
   std::map<std::string, std::string> takers;
@@ -304,7 +310,10 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
     plan.way = LeaveWay::kHandOver;
     plan.is_saved = is_saved;
     plan.may_save_later = can_save;
-    plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size());
+    plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size()) ||
+                         std::ranges::any_of(plan.needed, [&](int rank) {
+                           return HasFailed(state, job, rank);
+                         });
   } else if (is_saved) {
     plan.needed.clear();
     plan.is_saved = true;
@@ -318,12 +327,14 @@ LeavePlan PlanLeave(const Turn& turn, const Job& job, const HeldState& held) {
   } else if (can_save) {
     plan.way = LeaveWay::kSave;
   } else if (GoInAnyCase(turn, job, plan.needed)) {
-    plan.needed.clear();
     plan.is_relieved = false;
-    plan.why = absl::StrCat("the time for it to be drained has come; ",
+    plan.why = absl::StrCat(HasFailed(state, job, *plan.needed.begin())
+                                ? "nobody could take over; "
+                                : "the time for it to be drained has come; ",
                             UnsavedWork(job, held.step),
                             " may be lost, since nobody else holds step ",
                             held.step, ", and ", WhyNotSaved(job, held.step));
+    plan.needed.clear();
   } else {
     plan.way = LeaveWay::kWait;
   }

@@ -63,6 +63,10 @@ namespace ringmaster::coordinator {
 // they hold, in a generation that makes no step.
 [[nodiscard]] bool CanSave(const State& state, const Job& job);
 
+// Returns true if `job` has a member to give its state to: one that stays, or one
+// that may join.
+[[nodiscard]] bool CanBeRelieved(const State& state, const Job& job);
+
 // Returns the number of members of that role that are neither lost nor leaving.
 [[nodiscard]] int StayingCount(const State& state, const Job& job,
                                v1::Role role);

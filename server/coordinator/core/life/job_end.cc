@@ -125,6 +125,7 @@ void ReturnToPool(Turn& turn, Worker& worker) {
   }
   worker.job_id.clear();
   worker.is_let_go = false;
+  worker.has_failed = false;
   worker.rank = -1;
   worker.generation = 0;
   worker.step = 0;

@@ -7,10 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
@@ -139,7 +142,7 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   const bool goes_well_elsewhere =
       GoesWellElsewhere(turn.state, job, member.identity.role, worker.host_key);
   const bool was_preparing =
-      says_it_was_preparing || WasPreparing(job, member) ||
+      says_it_was_preparing ||
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
@@ -160,6 +163,57 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   // Whoever held the state has failed.
   if (!IsLast(job, member)) return std::nullopt;
   return Everywhere(turn.state, job, member, verdict.exit_code());
+}
+
+// Returns true if nobody but `member` holds some of what `job` has made, as far as
+// is known. Newcomers of a generation that has made no step may not have copied it.
+bool HoldsAlone(const Job& job, const Member& member) {
+  if (job.sharding.shards > 0) return IsLastOfPlaced(job, member.identity.rank);
+  const int64_t step = std::max(job.best_step, member.step);
+  const auto holds = [&](const Member& other) {
+    return !other.is_lost && other.identity.role == v1::ROLE_WORKER &&
+           (!other.is_newcomer || step > job.resume_step);
+  };
+  return step > 0 && holds(member) &&
+         std::count_if(job.members.begin(), job.members.end(), holds) == 1;
+}
+
+// Lets `member`, which `worker` is, stay until it has handed over what it alone holds;
+// returns whether somebody could take it, or it could be written. So it is if it could
+// not read a file: that happens before a step is computed of it, and leaves the state
+// as it was.
+bool StaysToHandOver(const State& state, const Job& job, const Member& member,
+                     Worker& worker, ExitCode exit_code) {
+  const bool is_asked = job.state == v1::JOB_STATE_RUNNING ||
+                        (job.state == v1::JOB_STATE_HALTING &&
+                         job.halt_intent == HaltIntent::kReform);
+  if (exit_code != ExitCode::kUnreadable || worker.has_failed || !is_asked ||
+      job.runs_commands || job.cancel_reason.has_value() ||
+      job.gives_way.has_value() || worker.session == 0 ||
+      worker.protocol < kLeaveProtocol ||
+      member.identity.role != v1::ROLE_WORKER ||
+      HolderRole(job) != v1::ROLE_WORKER || !HoldsAlone(job, member)) {
+    return false;
+  }
+  worker.has_failed = true;
+  if (CanBeRelieved(state, job) || CanSave(state, job)) return true;
+  worker.has_failed = false;
+  return false;
+}
+
+// The members halt, the one with `verdict` too, which is no loss: so the journal gets
+// no rank.
+void HaltToHandOver(Turn& turn, Job& job, v1::Verdict verdict) {
+  absl::StrAppend(verdict.mutable_summary(),
+                  "; it stays until others have what it alone holds");
+  verdict.set_rank(-1);
+  turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.hands_over", job,
+            verdict.worker(), verdict.summary(), &verdict);
+  if (job.state == v1::JOB_STATE_HALTING) {
+    NoteFurtherLoss(turn, job, std::move(verdict));
+  } else {
+    BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
+  }
 }
 
 // Counts that `gone` was lost before a first step; `summary` says how. Returns
@@ -210,7 +264,8 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   const std::string_view what = evidence.kind() == v1::EVIDENCE_KIND_SELF_REPORT
                                     ? "failed"
                                     : "was evicted";
-  const Worker& worker = *turn.state.FindWorker(name);
+  Worker& worker = *turn.state.FindWorker(name);
+  was_preparing |= WasPreparing(job, member);
   v1::Verdict verdict =
       VerdictOnMember(job, member, worker, what, evidence, turn.time);
   verdict.set_exit_code(static_cast<int>(exit_code));
@@ -220,6 +275,11 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
       is_failing || job.is_benchmark || is_of_job
           ? std::string()
           : NoteOwnFailure(turn, job, member, worker, verdict, was_preparing);
+  if (!jobs_fault.has_value() && !was_preparing &&
+      StaysToHandOver(turn.state, job, member, worker, exit_code)) {
+    HaltToHandOver(turn, job, std::move(verdict));
+    return;
+  }
   if (!jobs_fault.has_value()) {
     Evict(turn, name, std::move(evidence), what, exit_code);
     return;

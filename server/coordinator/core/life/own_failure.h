@@ -5,6 +5,10 @@
 // job (quarantine.h): as unfit where it could not prepare. So is a host on which
 // members die before a first step, kMostEarlyLosses times in a row.
 //
+// One that could not read a file while it trained, and alone holds some of what the
+// job has made, stays a member until others have that, or it is in a checkpoint: it is
+// a leaver then (hand_over.h). If it fails again, or nobody could take over, it goes.
+//
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
 // go well; or kMostFailures times after one step, to ranks that held it. A field

@@ -543,23 +543,6 @@ std::vector<const Worker*> Savers(const State& state, const Job& job) {
   return members;
 }
 
-// Returns true if `rank` alone has some shard in the present generation of `job`.
-bool IsLastOfPlaced(const Job& job, int rank) {
-  if (job.placements == nullptr) return false;
-  const auto is_there = [&job](int other) {
-    return other >= 0 && !job.members[static_cast<size_t>(other)].is_lost;
-  };
-  return std::any_of(
-      job.placements->begin(), job.placements->end(),
-      [&](const ShardPlacement& shard) {
-        const bool has_other =
-            (shard.primary_rank != rank && is_there(shard.primary_rank)) ||
-            (shard.backup_rank != rank && is_there(shard.backup_rank));
-        return !has_other &&
-               (shard.primary_rank == rank || shard.backup_rank == rank);
-      });
-}
-
 // Returns true if nobody else holds some part of the state of `job`, which waits or
 // writes a checkpoint.
 bool IsLastHolder(const Job& job, const Member& member) {
@@ -766,6 +749,22 @@ std::string LossByLeaving(const Job& job, const Member& member) {
       is_saving && !IsWaiting(job)
           ? std::string("its checkpoint was not written in time")
           : absl::StrCat("nobody took over, and ", WhyNotSaved(job, step)));
+}
+
+bool IsLastOfPlaced(const Job& job, int rank) {
+  if (job.placements == nullptr) return false;
+  const auto is_there = [&job](int other) {
+    return other >= 0 && !job.members[static_cast<size_t>(other)].is_lost;
+  };
+  return std::any_of(
+      job.placements->begin(), job.placements->end(),
+      [&](const ShardPlacement& shard) {
+        const bool has_other =
+            (shard.primary_rank != rank && is_there(shard.primary_rank)) ||
+            (shard.backup_rank != rank && is_there(shard.backup_rank));
+        return !has_other &&
+               (shard.primary_rank == rank || shard.backup_rank == rank);
+      });
 }
 
 bool IsWaiting(const Job& job) {

@@ -41,6 +41,9 @@ void EndCancelled(Turn& turn, Job& job, std::vector<RequestToken> waiting = {});
 // `step`, of a job that keeps checkpoints; empty if there is one of it.
 [[nodiscard]] std::string UnsavedText(const Job& job, int64_t step);
 
+// Returns true if `rank` alone has some shard in the present generation of `job`.
+[[nodiscard]] bool IsLastOfPlaced(const Job& job, int rank);
+
 // Returns true if `job` is GATHERING for a next generation, not for its first.
 [[nodiscard]] bool IsWaiting(const Job& job);
 

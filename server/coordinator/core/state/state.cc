@@ -22,7 +22,8 @@ constexpr size_t kMaxListedJobs = 10;
 }  // namespace
 
 bool IsLeaving(const Worker& worker) {
-  return worker.state == v1::WORKER_STATE_DRAINING || worker.is_let_go;
+  return worker.state == v1::WORKER_STATE_DRAINING || worker.is_let_go ||
+         worker.has_failed;
 }
 
 int MemberCount(const Job& job, v1::Role role) {

@@ -114,6 +114,9 @@ struct Worker {
   bool is_told_to_wait = false;
   // Its job lets it go, as it is drained, or given to another job; see let_go.h.
   bool is_let_go = false;
+  // It failed by its own fault, and stays in its job only until others have what it
+  // alone holds; see own_failure.h.
+  bool has_failed = false;
   // Its rehearsal of a job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
