@@ -1,13 +1,15 @@
-"""Newcomers that cannot do a job's work, on hosts of their own: each is let go and named with its reason, and costs the others nothing."""
+"""Workers that cannot do a job's work, on hosts of their own: each is let go and named with its reason. A newcomer costs the others
+nothing, and one that alone holds the job's steps hands them over."""
 
 import json
 import pathlib
+import subprocess
 import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, Hosts, mount_namespaces_unavailable, namespaces_unavailable, step_of
-from tests.integration.data_files import TextTest, sentences, steps_of
-from tests.integration.jobs import gpt_job
+from tests.integration.data_files import TextTest, sentences, steps_of, write_pictures
+from tests.integration.jobs import TINY_CNN, gpt_job, train_job
 
 ENDLESS = 10_000_000
 UNREADABLE, MISMATCH, RETRY = 5, 3, 138
@@ -88,6 +90,37 @@ class OwnFailureTest(TextTest):
                      if line["kind"] == "step"]
             self.assertEqual([line["step"] for line in lines], list(range(1, len(lines) + 1)))
             self.assertLess(max(after["time"] - line["time"] for line, after in zip(lines, lines[1:])), STANDSTILL)
+
+    def test_the_only_worker_hands_over_what_it_has_made(self):
+        pictures = write_pictures(self.directory / "pictures", count=64)
+        data = {"image_folder": {"path": str(pictures), "crop_area": 1}}
+        steps = 200
+        slow = {"forward": "1ms", "backward": "1ms"}
+        with Hosts(3) as hosts, Cluster() as cluster:
+            cluster.start_coordinator(host=hosts[0])
+            first = self.start(cluster, "first", hosts[1], "true")
+            cluster.await_workers(1)
+            job_id = cluster.submit(train_job({"cnn": TINY_CNN}, data, steps=steps, emulate_compute=slow))
+            cluster.await_step(job_id, 20)
+            cluster.start_worker("second", host=hosts[2])
+            cluster.await_workers(2)
+            # On the first one's host alone a picture cannot be read any more.
+            picture = next((pictures / "3").iterdir())
+            subprocess.run(["nsenter", f"--mount=/proc/{first.pid}/ns/mnt", "mount", "--bind", f"/proc/{first.pid}/mem", str(picture)],
+                           check=True)
+            event, = cluster.await_event(job_id, "worker.hands_over")
+            self.assertIn(str(picture), event["message"])
+            self.assertEqual((event["worker"], event["verdict"]["exit_code"]), ("first", UNREADABLE))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            self.assertEqual([member["worker"] for member in job["members"]], ["second"])
+            relieved, = cluster.events(job_id, "worker.relieved")
+            self.assertRegex(relieved["message"], r"step \d+ was handed over to worker second")
+            for event_type in ("worker.failed", "job.rolled_back", "job.steps_lost"):
+                self.assertEqual(cluster.events(job_id, event_type), [])
+            first.kill_group()
+            cluster.await_workers(1)
+            undisturbed = cluster.run_job(train_job({"cnn": TINY_CNN}, data, steps=steps, emulate_compute=slow))
+            self.assertEqual(job["parameters_hash"], undisturbed["parameters_hash"])
 
 
 if __name__ == "__main__":

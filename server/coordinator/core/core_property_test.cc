@@ -136,6 +136,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            "rehearsal",
                            "not relieved",
                            "hand-over",
+                           "failed leaver",
                            "leave with shards",
                            "spare dropped",
                            "copying generation",

@@ -355,9 +355,10 @@ std::optional<ExitCode> JobEnd(const v1::Release& release) {
 std::string HaltText(const v1::Verdict& verdict) {
   std::string text = verdict.summary();
   if (!verdict.worker().empty()) {
-    absl::StrAppend(&text, "; culprit: worker ", verdict.worker(), ", rank ",
-                    verdict.rank(), ", host ", verdict.host(), ", pid ",
-                    verdict.pid());
+    absl::StrAppend(
+        &text, "; culprit: worker ", verdict.worker(),
+        verdict.rank() < 0 ? "" : absl::StrCat(", rank ", verdict.rank()),
+        ", host ", verdict.host(), ", pid ", verdict.pid());
   }
   const char* before = "; evidence: ";
   for (const v1::Evidence& evidence : verdict.evidence()) {

@@ -370,6 +370,10 @@ TEST(SessionMessagesTest, UnpacksTheOtherMessages) {
             "lost; culprit: worker w1, rank 1, host h1, pid 42; evidence: "
             "STREAM_BROKEN by coordinator: its stream broke; PEER_REPORT by "
             "w0: connection reset; 77 by w2: of a later version");
+  verdict.clear_evidence();
+  verdict.set_rank(-1);
+  EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary,
+            "lost; culprit: worker w1, host h1, pid 42");
 }
 
 TEST(SessionMessagesTest, IgnoresKindsOfMessagesThatItDoesNotKnow) {

@@ -432,6 +432,7 @@ void RandomCluster::Perform(const Action& action) {
     CheckGifts();
   } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
     if (emit->event.type() == "worker.relieved") Count("relieved");
+    if (emit->event.type() == "worker.hands_over") Count("failed leaver");
     if (emit->event.type() == "pool.drained") Count("drained");
     if (emit->event.type() == "pool.drain_due") Count("drain due");
     if (emit->event.type() == "job.suspended") Count("suspended");
