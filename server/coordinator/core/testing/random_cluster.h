@@ -240,6 +240,9 @@ class RandomCluster {
   // The highest step applied by anybody, by job, since its last rollback, and
   // the generation of that.
   std::map<std::string, int64_t> applied_;
+  // The highest step after which a generation was told to go on, by job, since its
+  // last rollback: all shards were made as of it, though no worker may have applied it.
+  std::map<std::string, int64_t> told_;
   std::map<std::string, int64_t> rollbacks_;
   // Jobs of which members may have been lost, or released with what they held,
   // since their last generation began.

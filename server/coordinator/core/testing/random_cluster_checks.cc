@@ -30,7 +30,7 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
       Count("rollback");
       CheckRollback(*formed);
       rollbacks_[formed->job_id] = formed->generation;
-      applied_[formed->job_id] = 0;
+      applied_[formed->job_id] = told_[formed->job_id] = 0;
       if (formed->resume_step != 0) Violate("a rollback to a step");
     }
     std::set<std::string> names;
@@ -212,6 +212,8 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
   }
   const bool is_lockstep =
       core_.state().FindJob(assignment.job_id)->sharding.is_lockstep;
+  int64_t& told = told_[assignment.job_id];
+  told = std::max(told, assignment.resume_step);
   if (is_lockstep && assignment.resume_step < applied_[assignment.job_id]) {
     Violate(absl::StrCat("job ", assignment.job_id, " goes on after step ",
                          assignment.resume_step, ", but step ",
@@ -298,6 +300,7 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
                          " is rolled back, but nobody was lost"));
   }
   if (job.generation != formed.generation) return;
+  const int64_t made = std::max(applied_[formed.job_id], told_[formed.job_id]);
   std::set<int> held;
   for (const Member& known : job.members) {
     const MemberIdentity& member = known.identity;
@@ -313,7 +316,7 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
       continue;
     }
     for (const auto& [shard, step] : it->second.shards) {
-      if (!job.sharding.is_lockstep || step >= applied_[formed.job_id]) {
+      if (!job.sharding.is_lockstep || step >= made) {
         held.insert(shard);
       }
     }
