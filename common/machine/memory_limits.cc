@@ -42,8 +42,6 @@ int64_t MemoryLimitBytes() {
   return LeastOf(MemoryOfHost("MemTotal:"), LimitOfControlGroup());
 }
 
-int64_t HostMemoryBytes() { return MemoryOfHost("MemTotal:").value_or(-1); }
-
 int64_t AvailableMemoryBytes() {
   return LeastOf(MemoryOfHost("MemAvailable:"), LimitOfControlGroup());
 }

@@ -11,9 +11,6 @@ namespace ringmaster {
 // that is free at the moment, which other processes keep changing.
 [[nodiscard]] int64_t MemoryLimitBytes();
 
-// Returns the bytes of the host's memory. -1: unknown.
-[[nodiscard]] int64_t HostMemoryBytes();
-
 // Returns the bytes that they can still allocate without swapping: the smaller
 // of the host's available memory and the control group's limit. -1: unknown.
 // Other processes keep changing it.

@@ -179,7 +179,7 @@ class Chaos:
             started = time.monotonic()
             for kind in self._plan(started):
                 self._try(kind)
-            if self.options.cancels:
+            if self.options.cancels and not self.observer.has_ended():
                 self.cluster.cancel(self._job_id)
             self.await_that("the end", self.observer.has_ended, 2 * self.options.seconds + 60)
         except Ended:
@@ -202,7 +202,8 @@ class Chaos:
         job = self.cluster.query("job", "calibration")
         times = [observer.seconds_of(job[key]) for key in ("start_time", "end_time")]
         self.rate = CALIBRATION_STEPS / max(0.1, times[1] - times[0])
-        self._steps = int(self.rate * options.seconds) + 100
+        # One that is cancelled is to outlast its faults, however much faster the machine gets.
+        self._steps = int(self.rate * options.seconds) * (1000 if options.cancels else 1) + 100
         self._job_id = self.cluster.submit(self._job("chaos", self._steps))
         self.observer = observer.Observer(self.cluster, self._job_id)
         self._await_strength()

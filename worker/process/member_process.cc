@@ -103,8 +103,8 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.requires_encryption = flags.data_encryption == "required";
   identity.runs_commands = flags.allow_commands;
   ASSIGN_OR_RETURN(identity.labels, ParseLabels(flags.labels));
-  identity.memory_bytes = std::max<int64_t>(0, MemoryLimitBytes());
-  identity.host_memory_bytes = std::max<int64_t>(0, HostMemoryBytes());
+  identity.memory_bytes =
+      std::max<int64_t>(0, MemoryLimitBytes()) / std::max(1, flags.slots);
   if (!flags.program.log_file.empty()) {
     identity.log_file =
         std::filesystem::absolute(flags.program.log_file).string();

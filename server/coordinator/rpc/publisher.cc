@@ -9,9 +9,10 @@ namespace ringmaster::coordinator {
 namespace {
 
 std::shared_ptr<const v1::WatchStatusResponse> StatusMessage(
-    const StatusSource& source, const StatusFilter& filter) {
+    const StatusSource& source, const StatusFilter& filter,
+    const QueueOutlook& outlook) {
   auto message = std::make_shared<v1::WatchStatusResponse>();
-  *message->mutable_status() = StatusProto(source, filter);
+  *message->mutable_status() = StatusProto(source, filter, &outlook);
   return message;
 }
 
@@ -30,14 +31,16 @@ bool Publisher::IsOneTooMany(Watcher<Message>& watcher) {
   return true;
 }
 
-void Publisher::OfferStatus(const StatusSource& source, StatusWatch& watch) {
-  if (watch.changes.has_value()) {
-    auto message = watch.changes->Next(StatusProto(source, watch.filter),
-                                       watch.watcher->has_waiting());
-    if (message != nullptr) watch.watcher->Offer(std::move(message));
+void Publisher::OfferStatus(const StatusSource& source,
+                            const QueueOutlook& outlook, StatusWatch& watch) {
+  if (!watch.changes.has_value()) {
+    watch.watcher->Offer(StatusMessage(source, watch.filter, outlook));
     return;
   }
-  watch.watcher->Offer(StatusMessage(source, watch.filter));
+  auto message =
+      watch.changes->Next(StatusProto(source, watch.filter, &outlook),
+                          watch.watcher->has_waiting());
+  if (message != nullptr) watch.watcher->Offer(std::move(message));
 }
 
 void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
@@ -48,7 +51,7 @@ void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
                        .changes = std::nullopt,
                        .watcher = std::move(watcher)};
   if (request.only_changes()) watch.changes.emplace();
-  OfferStatus(source, watch);
+  OfferStatus(source, QueueOutlook(source.state), watch);
   // The other watchers get the change at their own pace; this one may then see
   // the same state again.
   if (status_watchers_.empty() && job_watchers_.empty()) {
@@ -99,12 +102,14 @@ void Publisher::Publish(const StatusSource& source) {
   NotePublished(source);
   // Most look at everything, and get the same message.
   std::shared_ptr<const v1::WatchStatusResponse> all;
+  std::optional<QueueOutlook> outlook;
   for (StatusWatch& watch : status_watchers_) {
+    if (!outlook.has_value()) outlook.emplace(state);
     if (watch.changes.has_value() || !watch.filter.MatchesAll()) {
-      OfferStatus(source, watch);
+      OfferStatus(source, *outlook, watch);
       continue;
     }
-    if (all == nullptr) all = StatusMessage(source, watch.filter);
+    if (all == nullptr) all = StatusMessage(source, watch.filter, *outlook);
     watch.watcher->Offer(all);
   }
   std::erase_if(job_watchers_, [&state](JobWatch& watch) {

@@ -75,7 +75,8 @@ class Publisher {
   };
 
   void DropGone();
-  static void OfferStatus(const StatusSource& source, StatusWatch& watch);
+  static void OfferStatus(const StatusSource& source,
+                          const QueueOutlook& outlook, StatusWatch& watch);
   // Ends the watch, and returns true, if there are too many.
   template <typename Message>
   bool IsOneTooMany(Watcher<Message>& watcher);

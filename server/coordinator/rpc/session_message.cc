@@ -281,7 +281,6 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
     checks.Word("advertise_host", hello.advertise_host(), kMaxHostName);
   }
   checks.NotNegative("memory_bytes", hello.memory_bytes());
-  checks.NotNegative("host_memory_bytes", hello.host_memory_bytes());
   checks.NotNegative("generation", hello.generation());
   checks.NotNegative("applied_step", hello.applied_step());
   checks.NotNegative("predecessor.pid", hello.predecessor().pid());
@@ -295,7 +294,6 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   HelloReceived event;
   event.labels = std::move(labels);
   event.memory_bytes = hello.memory_bytes();
-  event.host_memory_bytes = hello.host_memory_bytes();
   event.can_rehearse = hello.rehearses();
   event.can_probe = hello.probes();
   event.sends_logs = hello.sends_logs();

@@ -146,7 +146,6 @@ v1::Worker WorkerProto(const State& state, const Worker& worker,
   proto.set_runs_commands(worker.runs_commands);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto.set_memory_bytes(worker.memory_bytes);
-  proto.set_host_memory_bytes(worker.host_memory_bytes);
   if (worker.certificate_end.has_value()) {
     SetTime(*worker.certificate_end, proto.mutable_certificate_expire_time());
   }
@@ -165,8 +164,10 @@ QueueOutlook::QueueOutlook(const State& state)
 }
 
 QueueOutlook::QueueOutlook(const State& state, const Job& job) {
-  positions_.emplace(&job, state.QueuePosition(job));
-  if (!WaitsToBegin(job)) return;
+  const int position = state.QueuePosition(job);
+  positions_.emplace(&job, position);
+  if (!WaitsToBegin(job) || position >= static_cast<int>(kMostForecasts))
+    return;
   const Forecast forecast = ForecastStart(state, job);
   if (forecast.until_start.has_value())
     waits_.emplace(job.number, *forecast.until_start);
@@ -290,20 +291,22 @@ v1::Job StatusJobProto(const State& state, const Job& job,
                   &outlook);
 }
 
-v1::Status StatusProto(const StatusSource& source, const StatusFilter& filter) {
+v1::Status StatusProto(const StatusSource& source, const StatusFilter& filter,
+                       const QueueOutlook* outlook) {
   const State& state = source.state;
   v1::Status proto = StatusFrame(source);
   for (const auto& [name, worker] : state.workers) {
     if (filter.Matches(state, worker))
       *proto.add_workers() = WorkerProto(state, worker, source.now);
   }
-  const QueueOutlook outlook(state);
+  std::optional<QueueOutlook> own;
+  if (outlook == nullptr) outlook = &own.emplace(state);
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;
     if (!filter.Matches(job)) continue;
     if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
-    *proto.add_jobs() = StatusJobProto(state, job, outlook);
+    *proto.add_jobs() = StatusJobProto(state, job, *outlook);
   }
   return proto;
 }

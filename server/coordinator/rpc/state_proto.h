@@ -77,9 +77,11 @@ enum class MemberDetail { kAll, kNone };
 
 // Everything that matches: the pool by name, jobs that have not ended, and the last
 // kMaxEndedJobsShown that have, those without their members, newest first.
+// `outlook`: that of all jobs, if it is there.
 inline constexpr int kMaxEndedJobsShown = 20;
 [[nodiscard]] v1::Status StatusProto(const StatusSource& source,
-                                     const StatusFilter& filter = {});
+                                     const StatusFilter& filter = {},
+                                     const QueueOutlook* outlook = nullptr);
 
 // As it is in the status, where jobs that have ended are without their members.
 [[nodiscard]] v1::Job StatusJobProto(const State& state, const Job& job,

@@ -13,6 +13,7 @@ namespace {
 
 // Those that were heard within this long are equally alive.
 constexpr absl::Duration kAlive = absl::Seconds(1);
+constexpr absl::Duration kForecastPrecision = absl::Seconds(10);
 
 uint64_t DigestOf(const google::protobuf::Message& message) {
   std::string bytes;
@@ -36,14 +37,20 @@ uint64_t DigestOfWorker(v1::Worker worker) {
   return DigestOf(worker);
 }
 
-uint64_t DigestOfJob(v1::Job job) {
+uint64_t DigestOfJob(v1::Job job, absl::Time now) {
   for (v1::Member& member : *job.mutable_members()) {
     if (member.has_last_heard_age())
       SettleAge(*member.mutable_last_heard_age());
   }
   // The time that passes.
   job.clear_goodput();
-  job.clear_predicted_wait();
+  // A forecast is the same as long as it is of the same moment, more or less.
+  if (job.has_predicted_wait()) {
+    const absl::Duration at =
+        now + FromProto(job.predicted_wait()) - absl::UnixEpoch();
+    *job.mutable_predicted_wait() =
+        ToProto(absl::Floor(at, kForecastPrecision));
+  }
   return DigestOf(job);
 }
 
@@ -93,11 +100,12 @@ const std::string& IdOf(const v1::Job& job) { return job.id(); }
 
 StatusChanges::Told StatusChanges::Digest(const v1::Status& status) {
   Told told;
+  const absl::Time now = FromProto(status.time());
   for (const v1::Worker& worker : status.workers()) {
     told.workers.emplace(worker.name(), DigestOfWorker(worker));
   }
   for (const v1::Job& job : status.jobs()) {
-    told.jobs.emplace(job.id(), DigestOfJob(job));
+    told.jobs.emplace(job.id(), DigestOfJob(job, now));
   }
   told.rest = DigestOfRest(status);
   return told;

@@ -78,19 +78,46 @@ TEST(StatusChangesTest, ThatAWorkerIsHeardIsNewsOnlyAfterASilence) {
   EXPECT_NE(next(absl::Milliseconds(5)), nullptr);
 }
 
+TEST(StatusChangesTest, AForecastIsNewsWhenItIsOfAnotherMoment) {
+  StatusChanges changes;
+  v1::Status status = StatusOf({{"a", 1}});
+  const auto next = [&](int now, int wait) {
+    *status.mutable_time() = ToProto(absl::UnixEpoch() + absl::Seconds(now));
+    *status.mutable_jobs(0)->mutable_predicted_wait() =
+        ToProto(absl::Seconds(wait));
+    return changes.Next(status, false);
+  };
+  EXPECT_NE(next(0, 65), nullptr);
+  EXPECT_EQ(next(20, 45), nullptr);
+  EXPECT_NE(next(20, 4500), nullptr);
+  status.mutable_jobs(0)->clear_predicted_wait();
+  EXPECT_NE(changes.Next(status, false), nullptr);
+}
+
 // A viewer as ringmaster.v1.WatchStatusResponse describes it.
 class Viewer {
  public:
   void Take(const v1::WatchStatusResponse& message) {
-    if (!message.is_change()) steps_.clear();
+    if (!message.is_change()) *this = Viewer();
     for (const std::string& name : message.gone_workers()) steps_.erase(name);
     for (const v1::Worker& worker : message.status().workers())
       steps_[worker.name()] = worker.step();
+    for (const std::string& id : message.gone_jobs()) jobs_.erase(id);
+    for (const v1::Job& job : message.status().jobs())
+      jobs_[job.id()] = job.generation();
   }
   const std::map<std::string, int64_t>& steps() const { return steps_; }
+  // By the names of the workers.
+  std::map<std::string, int64_t> jobs() const {
+    std::map<std::string, int64_t> jobs;
+    for (const auto& [id, generation] : jobs_)
+      jobs[id.substr(std::string("job-of-").size())] = generation;
+    return jobs;
+  }
 
  private:
   std::map<std::string, int64_t> steps_;
+  std::map<std::string, int64_t> jobs_;
 };
 
 // Messages wait, are replaced, or go out in the very moment in which the next is made.
@@ -119,6 +146,7 @@ TEST(StatusChangesTest, WhateverIsDroppedAViewerSeesTheLastState) {
     }
     send();
     ASSERT_EQ(viewer.steps(), steps) << "seed " << seed;
+    ASSERT_EQ(viewer.jobs(), steps) << "seed " << seed;
   }
 }
 

@@ -470,7 +470,6 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.mutable_labels()->insert(identity.labels.begin(),
                                  identity.labels.end());
   hello.set_memory_bytes(identity.memory_bytes);
-  hello.set_host_memory_bytes(identity.host_memory_bytes);
   if (identity.predecessor) {
     v1::ProcessEnd& end = *hello.mutable_predecessor();
     end.set_pid(identity.predecessor->pid);

@@ -61,8 +61,7 @@ struct WorkerIdentity {
   bool requires_encryption = false;
   bool runs_commands = false;  // of jobs with the program `external`
   Labels labels = {};          // beside those that every worker has
-  int64_t memory_bytes = 0;    // that the process may use; 0: not known
-  int64_t host_memory_bytes = 0;
+  int64_t memory_bytes = 0;    // that it may use; 0: not known
 };
 
 }  // namespace ringmaster

@@ -12,7 +12,7 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/placement/forecast.h"
 #include "server/coordinator/core/placement/gifts.h"
-#include "server/coordinator/core/placement/host_room.h"
+#include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/state/formed.h"
@@ -164,8 +164,6 @@ class Explainer {
         absl::StrCat("it needs at least ", NeededText(job_), "; ",
                      IdlePool(state_, job_).Count(Hosts::kAll),
                      " are idle and left for it"));
-    // Others are taken, or left to jobs before it; these nobody may have noticed.
-    if (job_.needs.LooksAtHosts()) AddLeftOut(Hosts::kAll, v1::ROLE_WORKER);
     AddForecast();
     if (const std::string gifts = GiftsText(state_, job_); !gifts.empty()) {
       result_.reasons.push_back(gifts);
@@ -415,17 +413,16 @@ class Explainer {
     return std::max(missing, 0);
   }
 
-  // How many workers there are such as the job asks for, and that their hosts would have
-  // room for if there were no other job.
+  // How many workers there are such as the job asks for.
   void AddFit() {
     if (FitText(job_).empty()) return;
-    HostRoom room = HostRoom::Whole(state_, job_);
+    HostSpread spread(job_);
     size_t all = 0;
     size_t fit = 0;
     for (const auto& [name, worker] : state_.workers) {
       if (worker.role != v1::ROLE_WORKER) continue;
       ++all;
-      if (IsFitFor(job_, worker) && room.Take(worker)) ++fit;
+      if (IsFitFor(job_, worker) && spread.Take(worker)) ++fit;
     }
     result_.reasons.push_back(
         absl::StrCat("workers", FitText(job_),
@@ -435,6 +432,7 @@ class Explainer {
 
   // Names the workers of that role without a job that this one cannot take.
   void AddLeftOut(Hosts hosts, v1::Role role) {
+    const HostSpread spread = HostSpread::Beside(state_, job_);
     for (const auto& [name, worker] : state_.workers) {
       if (worker.session == 0 || worker.role != role ||
           !worker.job_id.empty()) {
@@ -450,9 +448,8 @@ class Explainer {
         AddWorker(worker, CordonText(*cordon));
       } else if (!IsFitFor(job_, worker)) {
         AddWorker(worker, "is not what the job asks for");
-      } else if (const std::string no_room = NoRoomText(state_, job_, worker);
-                 role == v1::ROLE_WORKER && !no_room.empty()) {
-        AddWorker(worker, no_room);
+      } else if (role == v1::ROLE_WORKER && !spread.HasRoomFor(worker)) {
+        AddWorker(worker, "is on a host where the job has a worker");
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));
       } else if (const Worker* const peer = BadLinkOf(state_, job_, worker)) {

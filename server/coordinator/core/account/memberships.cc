@@ -22,7 +22,14 @@ void NoteMembers(Job& job, absl::Time time) {
                              .start_time = time,
                              .first_step = job.resume_step,
                              .workers = std::move(workers)});
-  if (job.memberships.size() > kMaxMemberships) job.memberships.pop_front();
+  size_t names = 0;
+  for (const Membership& membership : job.memberships)
+    names += membership.workers.size();
+  while (job.memberships.size() > kMaxMemberships ||
+         (names > kMaxMembershipNames && job.memberships.size() > 1)) {
+    names -= job.memberships.front().workers.size();
+    job.memberships.pop_front();
+  }
 }
 
 void NoteNoMembers(Job& job, absl::Time time) {

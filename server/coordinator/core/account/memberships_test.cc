@@ -62,5 +62,18 @@ TEST(MembershipsTest, TheNewestAreKept) {
   EXPECT_THAT(job.memberships.back().workers, ElementsAre("w99"));
 }
 
+TEST(MembershipsTest, ThoseOfAVeryLargeJobAreFewer) {
+  Job job;
+  job.members.resize(4096);
+  for (int i = 0; i < 5; ++i) {
+    job.members[0].identity.worker = "w" + std::to_string(i);
+    NoteMembers(job, At(i));
+  }
+  EXPECT_EQ(job.memberships.size(), 2u);
+  job.members.resize(10000);
+  NoteMembers(job, At(9));
+  EXPECT_EQ(job.memberships.size(), 1u);
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

@@ -44,7 +44,6 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.labels[kDeviceLabel] =
       hello.device.kind == v1::DEVICE_KIND_CUDA ? "cuda" : "cpu";
   worker.memory_bytes = hello.memory_bytes;
-  worker.host_memory_bytes = hello.host_memory_bytes;
   worker.log_file = hello.log_file;
 }
 

@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/scheduler.h"
+#include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
@@ -205,7 +206,8 @@ void EndNeedlessRehearsals(Turn& turn) {
     Job* const job = turn.state.FindJob(worker.rehearsal->job_id);
     if (job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
         !job->ending.has_value() && !IsPausing(*job) &&
-        RoomIn(turn.state, *job, v1::ROLE_WORKER) == 0) {
+        (RoomIn(turn.state, *job, v1::ROLE_WORKER) == 0 ||
+         !HostSpread::Beside(turn.state, *job).HasRoomFor(worker))) {
       without_room.insert(job);
     }
   }

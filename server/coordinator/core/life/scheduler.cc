@@ -25,7 +25,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// A job of which nobody can tell when it begins is looked at again after this long.
+// Starts are foreseen no more often than this: it takes milliseconds where there are
+// thousands of workers.
 constexpr absl::Duration kPredictInterval = absl::Seconds(1);
 
 std::vector<Job*> WaitingToBegin(State& state) {
@@ -210,21 +211,23 @@ class Rooms {
 
 // Notes when those of the queue are expected to begin of whom nobody could tell yet.
 void PredictStarts(Turn& turn) {
-  const auto is_to_be_told = [&turn](const auto& entry) {
-    const Job& job = entry.second;
+  State& state = turn.state;
+  const auto is_to_be_told = [](const Job& job) {
     return job.state == v1::JOB_STATE_QUEUED && IsNew(job) &&
-           job.predicted_start_time == absl::InfinitePast() &&
-           job.predict_after <= turn.now;
+           WaitsToBegin(job) &&
+           job.predicted_start_time == absl::InfinitePast();
   };
-  if (std::ranges::none_of(turn.state.jobs, is_to_be_told)) return;
-  for (const auto& [job_number, forecast] :
-       ForecastStarts(turn.state, kMostForecasts)) {
-    Job& job = turn.state.jobs.at(job_number);
-    if (!is_to_be_told(std::pair<int64_t, const Job&>(job_number, job)))
-      continue;
-    job.predict_after = turn.now + kPredictInterval;
-    if (!forecast.until_start.has_value()) continue;
-    job.predicted_start_time = turn.time + *forecast.until_start;
+  if (turn.now < state.predict_after ||
+      std::ranges::none_of(state.jobs, [&](const auto& entry) {
+        return is_to_be_told(entry.second);
+      })) {
+    return;
+  }
+  state.predict_after = turn.now + kPredictInterval;
+  for (const auto& [number, forecast] : ForecastStarts(state, kMostForecasts)) {
+    Job& job = state.jobs.at(number);
+    if (is_to_be_told(job) && forecast.until_start.has_value())
+      job.predicted_start_time = turn.time + *forecast.until_start;
   }
 }
 

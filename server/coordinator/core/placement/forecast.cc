@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
+#include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 
@@ -61,102 +62,59 @@ std::vector<Slot> SlotsOf(const State& state) {
   return all;
 }
 
-// A slot, and when a job could have it.
-struct Chance {
-  Slot* slot = nullptr;
-  absl::Duration in;
-};
-
-bool IsSooner(const Chance& a, const Chance& b) { return a.in < b.in; }
-
-// Returns when the host of `slot` has room for it beside `taken` others of `job`: once
-// enough of those are free that say what they need. InfiniteDuration: never.
-absl::Duration RoomIn(const Job& job, const Slot& slot, int taken,
-                      const std::vector<Slot>& slots) {
-  const int64_t room =
-      slot.worker->host_memory_bytes - (taken + 1) * job.needs.memory_bytes;
-  if (room < 0) return absl::InfiniteDuration();
-  std::vector<std::pair<absl::Duration, int64_t>> others;
-  int64_t used = 0;
-  for (const Slot& other : slots) {
-    if (other.worker->host_key != slot.worker->host_key ||
-        other.job == nullptr || other.free_in <= slot.free_in) {
-      continue;
-    }
-    others.emplace_back(other.free_in, other.job->needs.memory_bytes);
-    used += other.job->needs.memory_bytes;
-  }
-  std::sort(others.begin(), others.end());
-  absl::Duration in = slot.free_in;
-  for (const auto& [free_in, bytes] : others) {
-    if (used <= room) break;
-    used -= bytes;
-    in = free_in;
-  }
-  return in;
+bool IsSooner(const Slot* a, const Slot* b) {
+  // Slots of one vector, in its order.
+  return a->free_in != b->free_in ? a->free_in < b->free_in : a < b;
 }
 
-// Returns the `count` slots of that role that `job` could have first; fewer if there are
-// fewer that are fit for it.
-std::vector<Chance> FirstFree(const Job& job, v1::Role role, int count,
-                              std::vector<Slot>& slots) {
-  std::vector<Chance> fit;
+// Returns the `count` slots of that role that are the first to be free and fit for
+// `job`, in any order; fewer if there are fewer.
+std::vector<Slot*> FirstFree(const Job& job, v1::Role role, int count,
+                             std::vector<Slot>& slots) {
+  std::vector<Slot*> fit;
   for (Slot& slot : slots) {
     if (slot.worker->role == role && IsFitFor(job, *slot.worker))
-      fit.push_back({&slot, slot.free_in});
+      fit.push_back(&slot);
   }
-  std::stable_sort(fit.begin(), fit.end(), IsSooner);
-  if (role == v1::ROLE_WORKER && job.needs.LooksAtHosts()) {
-    std::map<std::string_view, int> taken;
-    std::erase_if(fit, [&](Chance& chance) {
-      int& here = taken[chance.slot->worker->host_key];
-      if (job.needs.one_per_host && here > 0) return true;
-      if (job.needs.memory_bytes > 0) {
-        const int64_t all = (here + 1) * job.needs.memory_bytes;
-        if (all > chance.slot->worker->host_memory_bytes) return true;
-        chance.in = RoomIn(job, *chance.slot, here, slots);
-      }
-      ++here;
-      return false;
-    });
-    std::stable_sort(fit.begin(), fit.end(), IsSooner);
+  if (role == v1::ROLE_WORKER && job.needs.one_per_host) {
+    std::sort(fit.begin(), fit.end(), IsSooner);
+    HostSpread spread(job);
+    std::erase_if(
+        fit, [&](const Slot* slot) { return !spread.Take(*slot->worker); });
   }
-  if (fit.size() > static_cast<size_t>(count)) fit.resize(count);
+  if (fit.size() > static_cast<size_t>(count)) {
+    std::nth_element(fit.begin(), fit.begin() + count, fit.end(), IsSooner);
+    fit.resize(count);
+  }
   return fit;
 }
 
 // Lets `job` take the slots that it needs to begin.
 Forecast Place(const Job& job, std::vector<Slot>& slots) {
   Forecast forecast = {.until_start = absl::ZeroDuration()};
-  std::vector<Chance> taken;
+  std::vector<Slot*> taken;
   for (const auto& [role, count] :
        {std::pair(v1::ROLE_WORKER, job.min_workers),
         {v1::ROLE_PARAMETER_SERVER, job.sharding.servers}}) {
-    const std::vector<Chance> first = FirstFree(job, role, count, slots);
+    const std::vector<Slot*> first = FirstFree(job, role, count, slots);
     if (first.size() < static_cast<size_t>(count)) {
       return {.why_unknown = absl::StrCat("it needs ", NeededText(job),
                                           ", more than there are")};
     }
     taken.insert(taken.end(), first.begin(), first.end());
   }
-  for (const Chance& chance : taken) {
-    forecast.until_start = std::max(*forecast.until_start, chance.in);
+  for (const Slot* const slot : taken) {
+    forecast.until_start = std::max(*forecast.until_start, slot->free_in);
   }
   const absl::Duration until =
       *forecast.until_start + TimeLeft(job).value_or(absl::InfiniteDuration());
   if (*forecast.until_start == absl::InfiniteDuration()) {
     const auto unknown =
-        std::ranges::find(taken, absl::InfiniteDuration(), &Chance::in);
-    forecast = {.why_unknown = absl::StrCat(
-                    "nobody can tell how long ",
-                    unknown->slot->free_in < unknown->in
-                        ? absl::StrCat("jobs on ", unknown->slot->worker->host)
-                        : absl::StrCat("job ", unknown->slot->job->id),
-                    " take", unknown->slot->free_in < unknown->in ? "" : "s")};
+        std::ranges::find(taken, absl::InfiniteDuration(), &Slot::free_in);
+    forecast = {.why_unknown = absl::StrCat("nobody can tell how long job ",
+                                            (*unknown)->job->id, " takes")};
   }
-  for (const Chance& chance : taken) {
-    *chance.slot = {chance.slot->worker, until, &job};
-  }
+  for (Slot* const slot : taken) *slot = {slot->worker, until, &job};
   return forecast;
 }
 

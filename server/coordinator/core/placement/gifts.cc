@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/coordinator/core/placement/host_room.h"
+#include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -136,13 +136,13 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
     return giver.job == &taker ||
            (giver.job->priority > taker.priority && !giver.gives_way);
   });
-  HostRoom room = HostRoom::Left(state, taker);
-  for (const Worker* const worker : idle) room.Take(*worker);
+  HostSpread beside = HostSpread::Beside(state, taker);
+  for (const Worker* const worker : idle) beside.Take(*worker);
   for (Giver& giver : givers) {
     if (!lacks_only_room) {
+      HostSpread own = beside;
       std::erase_if(giver.workers, [&](const Worker* worker) {
-        return !MayTake(state, taker, *worker) ||
-               !room.Take(*worker, giver.job);
+        return !MayTake(state, taker, *worker) || !own.Take(*worker);
       });
     }
     giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
@@ -227,6 +227,16 @@ void LetGiveWay(const State& state, const Job& taker, int count,
   }
 }
 
+// No more than one worker of a host goes to one job that is spread.
+void Exclude(const Worker& given, std::vector<Giver>& givers) {
+  for (Giver& giver : givers) {
+    std::erase_if(giver.workers, [&given](const Worker* worker) {
+      return worker->host_key == given.host_key;
+    });
+    giver.spare = std::min(giver.spare, static_cast<int>(giver.workers.size()));
+  }
+}
+
 // Takes the `count` workers that are given to `taker`; none if there are fewer.
 std::vector<Gift> Take(const Job& taker, int count, int most_others,
                        std::vector<Giver> givers) {
@@ -245,10 +255,14 @@ std::vector<Gift> Take(const Job& taker, int count, int most_others,
           };
           return key(a) < key(b);
         });
+    // Only if hosts are excluded.
+    if (most == givers.rend() || most->spare <= 0) return {};
     if (most->is_other) --most_others;
-    gifts.push_back({most->workers.back(), most->job, &taker, most->gives_way});
+    const Worker& given = *most->workers.back();
+    gifts.push_back({&given, most->job, &taker, most->gives_way});
     most->workers.pop_back();
     --most->spare;
+    if (taker.needs.one_per_host) Exclude(given, givers);
   }
   return gifts;
 }

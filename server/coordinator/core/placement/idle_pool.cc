@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/protocol/labels.h"
-#include "server/coordinator/core/placement/host_room.h"
+#include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/config.h"
@@ -231,15 +231,18 @@ bool IdlePool::Has(const Worker& worker, Hosts hosts) const {
   return is_taken && BadLinkOf(state_, job_, worker) == nullptr;
 }
 
-bool IdlePool::LooksAtHosts() const {
-  return role_ == v1::ROLE_WORKER && job_.needs.LooksAtHosts();
+bool IdlePool::IsSpread() const {
+  return role_ == v1::ROLE_WORKER && job_.needs.one_per_host;
 }
 
 int IdlePool::Count(Hosts hosts) const {
-  if (LooksAtHosts()) return static_cast<int>(Packed(hosts).size());
+  HostSpread spread =
+      IsSpread() ? HostSpread::Beside(state_, job_) : HostSpread(job_);
   return static_cast<int>(std::count_if(
-      state_.workers.begin(), state_.workers.end(),
-      [&](const auto& entry) { return Has(entry.second, hosts); }));
+      state_.workers.begin(), state_.workers.end(), [&](const auto& entry) {
+        return Has(entry.second, hosts) &&
+               (!IsSpread() || spread.Take(entry.second));
+      }));
 }
 
 Hosts IdlePool::HostsFor(int needed) const {
@@ -269,17 +272,28 @@ std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
   });
   std::transform(by_host.begin(), by_host.end(), idle.begin(),
                  [](const auto& entry) { return entry.second; });
-  if (LooksAtHosts()) {
-    HostRoom room = HostRoom::Left(state_, job_);
-    std::erase_if(
-        idle, [&room](const Worker* worker) { return !room.Take(*worker); });
+  if (IsSpread()) {
+    HostSpread spread = HostSpread::Beside(state_, job_);
+    std::set<const Worker*> taken;
+    // Of those on one host the one that has prepared, since no other job may take it.
+    for (const bool is_prepared : {true, false}) {
+      for (const Worker* const worker : idle) {
+        if (worker->rehearsal.has_value() == is_prepared &&
+            spread.Take(*worker)) {
+          taken.insert(worker);
+        }
+      }
+    }
+    std::erase_if(idle, [&taken](const Worker* worker) {
+      return !taken.contains(worker);
+    });
   }
   return idle;
 }
 
 MonotonicTime IdlePool::LastJoin(Hosts hosts) const {
   MonotonicTime last;
-  if (LooksAtHosts()) {
+  if (IsSpread()) {
     for (const Worker* const worker : Packed(hosts)) {
       last = std::max(last, worker->joined_at);
     }
@@ -353,7 +367,7 @@ bool CanBegin(const State& state, const Job& job) {
 bool CouldBegin(const State& state, const Job& job) {
   int workers = job.min_workers;
   int servers = job.sharding.servers;
-  HostRoom room = HostRoom::Whole(state, job);
+  HostSpread spread(job);
   for (const auto& [name, worker] : state.workers) {
     if (workers <= 0 && servers <= 0) break;
     const HostQuarantine* const quarantine =
@@ -364,7 +378,7 @@ bool CouldBegin(const State& state, const Job& job) {
     }
     if (worker.role != v1::ROLE_WORKER) {
       --servers;
-    } else if (room.Take(worker)) {
+    } else if (spread.Take(worker)) {
       --workers;
     }
   }

@@ -22,8 +22,7 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] int LeastOf(const Job& job, v1::Role role);
 
 // Returns true if `worker` has the labels that `job` asks for, may use as much memory
-// as it needs, and runs commands if the job does. Any parameter server is fit. Whether
-// its host has room for it is another question (host_room.h).
+// as it needs, and runs commands if the job does. Any parameter server is fit.
 [[nodiscard]] bool IsFitFor(const Job& job, const Worker& worker);
 
 // Returns true if `job` may take `worker`: it does not leave, is not cordoned, and is
@@ -84,7 +83,7 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] bool IsBefore(const Job& a, const Job& b);
 
 // The idle workers of one role, those that train or parameter servers, that jobs
-// before `job` leave for it; of a host only as many as it has room for (HostRoom). Of two idle workers with a bad link between them only
+// before `job` leave for it; one of each host if it is spread (HostSpread). Of two idle workers with a bad link between them only
 // the one that joined first counts, and none whose link with a member of the job is
 // bad (BadLinkOf). Lasts as long as the state stays as it is.
 class IdlePool {
@@ -110,8 +109,8 @@ class IdlePool {
   IdlePool(const State& state, const Job& job, v1::Role role, Taken taken);
 
   [[nodiscard]] bool Has(const Worker& worker, Hosts hosts) const;
-  // Returns true if the job says something about hosts.
-  [[nodiscard]] bool LooksAtHosts() const;
+  // Returns true if no two of them may be on one host.
+  [[nodiscard]] bool IsSpread() const;
   // Returns true if the job could begin, as far as this role goes.
   [[nodiscard]] bool HasEnough() const;
   // Returns those of them that are the job's own, and not for `viewer`, which

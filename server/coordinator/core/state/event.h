@@ -106,7 +106,6 @@ struct HelloReceived {
   // Those of its own; they passed CheckOwnLabels.
   Labels labels = {};
   int64_t memory_bytes = 0;
-  int64_t host_memory_bytes = 0;
   // It takes part in encrypted generations only, or in others only.
   bool requires_encryption = false;
   std::string log_file;

@@ -102,11 +102,8 @@ struct Worker {
   bool runs_commands = false;
   // Its own and those that every worker has; see common/protocol/labels.h.
   Labels labels = {};
-  // That its process may use, and that all of its host may; 0: a release that does not
-  // tell.
-  int64_t memory_bytes = 0;
-  int64_t host_memory_bytes = 0;
-  std::string log_file;  // on its host; empty: none
+  int64_t memory_bytes = 0;  // that it may use; 0: a release that does not tell
+  std::string log_file;      // on its host; empty: none
   // How long it stays at most, if it has said that it is to leave, and until when.
   std::optional<absl::Duration> patience = std::nullopt;
   MonotonicTime leaves_by = MonotonicTime::InfiniteFuture();
@@ -261,6 +258,8 @@ struct EarlyLosses {
 
 inline constexpr size_t kMaxIncidents = 16;
 inline constexpr size_t kMaxMemberships = 32;
+// In all of them, so that a job of thousands fits a message.
+inline constexpr size_t kMaxMembershipNames = 8192;
 
 // The workers that a job had for a while, for display; see account/memberships.h.
 struct Membership {
@@ -320,9 +319,8 @@ struct Job : JobTerms {
   std::deque<Membership> memberships;
   absl::Time create_time;
   // When it was expected to begin, when that could first be told; InfinitePast: never,
-  // or a restart forgot it. Until `predict_after` nobody tries to tell again.
+  // or a restart forgot it.
   absl::Time predicted_start_time = absl::InfinitePast();
-  MonotonicTime predict_after;
   // InfinitePast until it happened.
   absl::Time start_time = absl::InfinitePast();
   absl::Time end_time = absl::InfinitePast();
@@ -715,6 +713,8 @@ struct State {
   // The first of the queue that lacks workers to begin, and could begin if no other job
   // had any; 0: there is none. Kept by scheduler.h.
   int64_t first_lacking = 0;
+  // Until then no starts are foreseen.
+  MonotonicTime predict_after;
   // When that job is overdue.
   MonotonicTime overdue_check = MonotonicTime::InfiniteFuture();
   // Set by Turn::ScheduleSoon.

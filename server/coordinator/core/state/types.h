@@ -86,11 +86,6 @@ struct WorkerNeeds {
   // 0: it does not say.
   int64_t memory_bytes = 0;
 
-  // It matters which workers are on one host.
-  [[nodiscard]] bool LooksAtHosts() const {
-    return one_per_host || memory_bytes > 0;
-  }
-
   friend auto operator<=>(const WorkerNeeds&, const WorkerNeeds&) = default;
 };
 

@@ -348,8 +348,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process.can_probe = words.Has("probes");
       process.runs_commands = words.Text("commands", "yes") == "yes";
       process.labels = LabelsOf(words.Text("labels", ""));
-      process.host_memory_bytes = words.Number("host_memory", 0);
-      process.memory_bytes = words.Number("memory", process.host_memory_bytes);
+      process.memory_bytes = words.Number("memory", 0);
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -384,7 +383,6 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.runs_commands = process.runs_commands;
     hello.labels = process.labels;
     hello.memory_bytes = process.memory_bytes;
-    hello.host_memory_bytes = process.host_memory_bytes;
     hello.requires_encryption = words.Has("encrypts");
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();

@@ -11,7 +11,7 @@
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
 //         [key=T] [encrypts=yes] [commands=no] [labels=K:V,K:V]
-//         [host_memory=N [memory=N]]
+//         [memory=N]
 //                                     hello of new process lives; its resume key
 //   hello NAMES [incarnation=N] [generation=G [by=N]] [attempt=N] [step=S]
 //         [key=T] [protocol=N] [protocol_max=N] [encrypts=yes] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
@@ -116,7 +116,6 @@ class Scenario {
     bool runs_commands = true;
     Labels labels;
     int64_t memory_bytes = 0;
-    int64_t host_memory_bytes = 0;
     std::string resume_key;
   };
 

@@ -23,7 +23,8 @@ async function send(action, request, dialog) {
   trouble.textContent = "";
   try {
     await get(`/api/actions/${action}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
-    dialog.close();
+    // The viewer may be at another by now.
+    if (confirm.isConnected) dialog.close();
   } catch (error) {
     trouble.textContent = error.code === undefined ? "The coordinator does not answer; nothing may have been done." : error.message;
   } finally {
