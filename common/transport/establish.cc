@@ -1,6 +1,7 @@
 #include "common/transport/establish.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +24,14 @@ namespace {
 
 // The time that the listener rests when no descriptor is left.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+
+// As many as a queue has places for, so that nobody who fills it keeps us here.
+constexpr int kMostWaiting = 1024;
+
+bool HasHungUp(int socket) {
+  char byte = 0;
+  return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
 
 struct Incoming {
   const PeerLink* peer = nullptr;
@@ -64,6 +73,7 @@ class Establisher {
   absl::Status WaitForEvents(MonotonicTime now);
   absl::Status OnReady(int fd);
 
+  void TakeWaiting();
   void OnConnection(absl::StatusOr<UniqueFd> socket, Transport transport);
   void OnIncoming(std::list<HalfOpen>::iterator it);
   void Take(HalfOpen& complete);
@@ -104,6 +114,8 @@ absl::Status Establisher::Prepare(const std::vector<PeerLink>& connect_to,
 }
 
 absl::StatusOr<EstablishedLinks> Establisher::Run() {
+  now_ = config_.clock->Now();
+  TakeWaiting();
   while (!AllConnected() || !AllAccepted()) {
     if (config_.cancel != nullptr && config_.cancel->is_cancelled())
       return config_.cancel->status();
@@ -123,6 +135,19 @@ absl::StatusOr<EstablishedLinks> Establisher::Run() {
   for (Incoming& in : incoming_)
     links.accepted.push_back({std::move(in.link), in.keys});
   return links;
+}
+
+// The connections of probes (ReachPeers) stay in the queue while a member
+// trains. One that awaits nobody, or meets all over Unix sockets, would never
+// take them out, and nobody is answered where the queue is full.
+void Establisher::TakeWaiting() {
+  for (int taken = 0; taken < kMostWaiting; ++taken) {
+    absl::StatusOr<UniqueFd> socket = listener_.TryAccept();
+    // Without a descriptor left, WaitForEvents comes to it later.
+    if (!socket.ok() || !socket->is_open()) return;
+    if (!incoming_.empty() && !HasHungUp(socket->get()))
+      OnConnection(std::move(socket), Transport::kTcp);
+  }
 }
 
 bool Establisher::AllAccepted() const {

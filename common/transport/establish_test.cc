@@ -399,6 +399,27 @@ TEST_F(EstablishTest, AClientThatOnlyLooksIsNotWorthALine) {
   EXPECT_THAT(refused(), IsEmpty());
 }
 
+TEST_F(EstablishTest, WhoAwaitsNobodyEmptiesItsQueueAllTheSame) {
+  const UniqueFd stays = RawClient();
+  for (int i = 0; i < 3; ++i) (void)RawClient();
+  ASSERT_TRUE(EstablishLinks(listener1_, ConfigOf(1), {}, {}).ok());
+  EXPECT_FALSE(listener1_.TryAccept()->is_open());
+  EXPECT_THAT(refused(), IsEmpty());
+}
+
+TEST_F(EstablishTest, WhoMeetsAllOverUnixSocketsEmptiesItsQueueAllTheSame) {
+  for (int i = 0; i < 9; ++i) (void)RawClient();
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+  const absl::StatusOr<EstablishedLinks> connected = Connect(ConfigOf(0));
+  acceptor.join();
+  EXPECT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(accepted->accepted[0].link->transport(), Transport::kUnix);
+  EXPECT_FALSE(listener1_.TryAccept()->is_open());
+  EXPECT_THAT(refused(), IsEmpty());
+}
+
 TEST_F(EstablishTest, SilentClientsDisturbNobodyAndAreBounded) {
   std::vector<UniqueFd> clients;
   ExpectOthersAreServed([&] {
