@@ -30,8 +30,24 @@ std::string Milliseconds(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
 }
 
+// Returns since when members may have waited for a culprit that lives, but
+// whose links have failed: an observer did not say before that it waits, and
+// the job made no progress since.
+MonotonicTime WaitBegan(const Turn& turn, const Job& job,
+                        const v1::Verdict& verdict) {
+  MonotonicTime began = MonotonicTime::InfiniteFuture();
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    const Worker* const observer = turn.state.FindWorker(evidence.observer());
+    if (evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT && observer != nullptr)
+      began = std::min(began, observer->last_at_work);
+  }
+  if (began == MonotonicTime::InfiniteFuture()) return job.last_progress;
+  return std::max(began, job.last_progress);
+}
+
 // Returns how long ago the culprit showed its last sign of life. A culprit that
-// reports its own failure is alive now; if nobody is to blame, all members
+// reports its own failure is alive now; one whose links have failed may be,
+// too, so how long others have waited counts; if nobody is to blame, all members
 // stopped when progress did.
 absl::Duration SilenceBefore(const Turn& turn, const Job& job,
                              const v1::Verdict& verdict) {
@@ -43,6 +59,9 @@ absl::Duration SilenceBefore(const Turn& turn, const Job& job,
   } else if (rank >= 0 && rank < static_cast<int>(job.members.size()) &&
              job.members[rank].is_lost) {
     last = job.members[rank].last_sign;
+    if (verdict.evidence_size() > 0 &&
+        verdict.evidence(0).kind() == v1::EVIDENCE_KIND_PEER_REPORT)
+      last = std::min(last, WaitBegan(turn, job, verdict));
   }
   return turn.now - std::min(turn.now, last);
 }
@@ -100,11 +119,6 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
     // Ranks make progress together: while one does, all are alive.
     member.last_sign =
         std::min(turn.now, std::max(gone.last_heard, job->last_progress));
-  }
-  if (job != nullptr && evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT) {
-    // Its link has failed, and it lives: nobody knows since when, but nothing
-    // was done since the last progress of any member.
-    member.last_sign = std::min(gone.last_heard, job->last_progress);
   }
   if (evidence.kind() == v1::EVIDENCE_KIND_NO_PROGRESS) {
     const MonotonicTime last = member.last_progress.value_or(gone.last_heard);

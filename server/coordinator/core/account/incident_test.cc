@@ -359,13 +359,14 @@ class IncidentPartsTest : public ::testing::Test {
   }
 
   static v1::Verdict Because(v1::EvidenceKind kind,
-                             const std::string& worker = "") {
+                             const std::string& worker = "",
+                             const std::string& observer = "coordinator") {
     v1::Verdict verdict;
     verdict.set_worker(worker);
     verdict.set_rank(worker.empty() ? -1 : worker.front() - 'a');
     verdict.set_summary(worker + " it happened");
     verdict.set_decision(v1::VERDICT_DECISION_REFORM);
-    verdict.mutable_evidence()->Add(EvidenceOf(kind, "coordinator", "seen"));
+    verdict.mutable_evidence()->Add(EvidenceOf(kind, observer, "seen"));
     return verdict;
   }
 
@@ -410,6 +411,35 @@ TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
   EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
             absl::Milliseconds(900));
   EXPECT_EQ(job_.members[1].loss, "stuck");
+}
+
+TEST_F(IncidentPartsTest, ALinkCostsWhatItsObserverMayHaveWaited) {
+  Turn turn = Now(0);
+  state_.workers["a"].last_at_work = At(-300);
+  Worker gone;
+  gone.last_heard = At(-10);
+  NoteMemberGone(turn, job_.members[1], gone,
+                 EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, "a", "no answer"));
+  job_.members[1].is_lost = true;
+  // It was heard until it was given up.
+  EXPECT_EQ(job_.members[1].last_sign, At(-10));
+  NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_PEER_REPORT, "b", "a"));
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
+            absl::Milliseconds(300));
+}
+
+TEST_F(IncidentPartsTest, ALinkCostsNoMoreThanAllWithoutProgress) {
+  for (const char* const observer : {"a", "nobody"}) {
+    job_.incidents.clear();
+    Turn turn = Now(0);
+    state_.workers["a"].last_at_work = At(-5000);
+    job_.members[1].is_lost = true;
+    job_.members[1].last_sign = At(-10);
+    NoteHaltBegun(turn, job_,
+                  Because(v1::EVIDENCE_KIND_PEER_REPORT, "b", observer));
+    EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
+              absl::Milliseconds(700));
+  }
 }
 
 TEST_F(IncidentPartsTest, ARollbackLosesTheStepsSinceTheCheckpoint) {

@@ -123,6 +123,7 @@ void AwaitFirstWorker(Turn& turn) {
 void ExtendDeadlines(State& state, absl::Duration delay) {
   for (auto& [name, worker] : state.workers) {
     worker.last_heard += delay;
+    worker.last_at_work += delay;
     if (worker.rehearsal.has_value()) worker.rehearsal->deadline += delay;
   }
   state.lease_check += delay;

@@ -158,6 +158,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.phase = beat.phase;
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
+  if (beat.waiting_for_rank < 0) worker.last_at_work = turn.now;
   worker.disk_bytes = beat.disk_bytes;
   if (beat.waiting_for_rank >= 0) ProbeEarly(turn, job, *member);
   member->awaited_rank = beat.figures.awaited_rank();

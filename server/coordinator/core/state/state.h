@@ -84,6 +84,8 @@ struct Worker {
   v1::Phase phase = v1::PHASE_IDLE;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
+  // When its last beat came that said that it waits for nobody.
+  MonotonicTime last_at_work = {};
   int64_t disk_bytes = 0;  // since its process began
   // When its certificate ends; nullopt: not soon, or it has none.
   std::optional<absl::Time> certificate_end = {};
