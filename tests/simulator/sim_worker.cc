@@ -472,6 +472,7 @@ void SimWorker::Do(const agent::SendNotice& action) {
 void SimWorker::Do(const agent::SendProbed& action) {
   probed_ = {.session = session_};
   probed_.probed.set_generation(action.probe.generation());
+  probed_.probed.set_number(action.probe.number());
   bool has_reached_all = true;
   for (const v1::ProbePeer& peer : action.probe.peers()) {
     v1::ProbeResult& result = *probed_.probed.add_results();

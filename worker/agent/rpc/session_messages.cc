@@ -667,6 +667,7 @@ v1::SessionRequest ProbedMessage(const v1::Probe& probe,
   v1::SessionRequest request;
   v1::Probed& message = *request.mutable_probed();
   message.set_generation(probe.generation());
+  message.set_number(probe.number());
   for (int i = 0; i < probe.peers_size(); ++i) {
     const absl::Status& status = reached[static_cast<size_t>(i)];
     const LinkFailure failure =

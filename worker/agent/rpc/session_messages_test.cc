@@ -601,6 +601,7 @@ v1::SessionResponse GoodProbe() {
   v1::SessionResponse response;
   v1::Probe& probe = *response.mutable_probe();
   probe.set_generation(7);
+  probe.set_number(3);
   *probe.mutable_timeout() = ToProto(absl::Milliseconds(750));
   probe.add_peers()->set_data_address("10.0.0.1:5");
   probe.add_peers()->set_rank(2);
@@ -617,6 +618,7 @@ TEST(SessionMessagesTest, AProbeIsAnsweredForEachPeer) {
                               LinkFailure::kNoAnswer)});
   const v1::Probed& answer = request.probed();
   EXPECT_EQ(answer.generation(), 7);
+  EXPECT_EQ(answer.number(), 3);
   ASSERT_EQ(answer.results_size(), 2);
   EXPECT_TRUE(answer.results(0).reached());
   EXPECT_EQ(answer.results(1).peer_rank(), 2);

@@ -372,19 +372,25 @@ bool AreAllProbed(const Job& job) {
          std::all_of(job.suspicions.begin(), job.suspicions.end(),
                      [&](const SuspicionReport& report) {
                        return report.failure == v1::LINK_FAILURE_CLOSED ||
-                              IsProbed(job, report);
+                              (!job.probing->is_early && IsProbed(job, report));
                      });
 }
 
 // Links could not be made again: the fewest that cover them go, if `may_go`
-// says so.
+// says so. `beside`: links that could not be made either, but need not be
+// covered.
 void EvictForProbe(
     Turn& turn, Job& job, const std::vector<SuspicionReport>& not_made,
+    const std::vector<SuspicionReport>& beside,
     const std::function<bool(const std::vector<std::string>&)>& may_go) {
   std::vector<LinkReport> links = LinksOf(job, not_made);
   for (LinkReport& link : links) link.is_probed = true;
   const std::vector<LinkEnd> ends = LinkEnds(turn.state, job);
-  const std::vector<LinkReport> others = OtherReports(job, links, ends);
+  std::vector<LinkReport> others = OtherReports(job, links, ends);
+  for (LinkReport& link : LinksOf(job, beside)) {
+    link.is_probed = true;
+    others.push_back(std::move(link));
+  }
   std::vector<std::string> cover = SmallestCover(links, ends, others);
   if (!may_go(cover)) cover = OtherEnd(links, cover);
   if (cover.empty() || !may_go(cover)) return;
@@ -435,8 +441,10 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     OnLinksClosed(turn, job);
     return;
   }
+  // Its answers say nothing that a report may be decided by.
+  if (job.probing.has_value() && job.probing->is_early) job.probing.reset();
   if (const auto not_made = LinksNotMade(turn.state, job); !not_made.empty()) {
-    EvictForProbe(turn, job, not_made, [](const auto&) { return true; });
+    EvictForProbe(turn, job, not_made, {}, [](const auto&) { return true; });
     return;
   }
   // A link that can be made, and fails again and again.
@@ -456,17 +464,24 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
 }
 
 void OnEarlyProbe(Turn& turn, Job& job) {
-  const std::vector<SuspicionReport> not_made =
-      LinksMadeByNeither(turn.state, job);
-  const bool is_waited_on = std::any_of(
+  std::vector<SuspicionReport> not_made = LinksMadeByNeither(turn.state, job);
+  // Links that nobody waits over now cost no place, but tell which end is worse.
+  const auto beside = std::stable_partition(
       not_made.begin(), not_made.end(), [&](const SuspicionReport& link) {
         return IsStillWaitedOn(turn.state, job, link);
       });
+  const std::vector<SuspicionReport> unneeded(beside, not_made.end());
   job.probing.reset();
-  if (!is_waited_on || job.state != v1::JOB_STATE_RUNNING) return;
-  // A job that would wait gains nothing by haste: the link may come back.
-  EvictForProbe(turn, job, not_made, [&](const auto& cover) {
-    return CanGoWithout(turn.state, job, cover);
+  // So many are no cut pair, and a cover of all takes long to find.
+  const bool are_many = not_made.size() > kMostProbers * (kMostProbers - 1);
+  not_made.erase(beside, not_made.end());
+  if (not_made.empty() || are_many || job.state != v1::JOB_STATE_RUNNING)
+    return;
+  // A job that would wait gains nothing by haste, nor does one that would lose
+  // state: the link may come back.
+  EvictForProbe(turn, job, not_made, unneeded, [&](const auto& cover) {
+    return CanGoWithout(turn.state, job, cover) &&
+           MayWaitWithout(turn.state, job, cover);
   });
 }
 

@@ -136,8 +136,7 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
     job->halt_deadline += delay;
     job->stop_deadline += delay;
     job->suspicion_deadline += delay;
-    // Not `since`, which has been.
-    if (job->probing.has_value()) job->probing->due += delay;
+    ExtendProbing(*job, delay);
     job->pause_deadline += delay;
     job->rehearsal_deadline += delay;
     job->reattach_deadline += delay;

@@ -636,7 +636,10 @@ void ForgetSuspicions(Job& job) {
   job.suspicions.clear();
   job.answered_suspicions = 0;
   job.probing.reset();
-  job.early_probes = {};
+  job.probes = 0;
+  const EarlyProbes& early = job.early_probes;
+  job.early_probes = {.in_all = early.stay_in_queue ? early.in_all : 0,
+                      .stay_in_queue = early.stay_in_queue};
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
@@ -35,9 +35,9 @@ SessionId ProberAt(const State& state, const Job& job, int rank) {
 bool IsHeard(const State& state, const Job& job, int rank) {
   const Member& member = MemberAt(job, rank);
   const Worker* const worker = state.FindWorker(member.identity.worker);
-  const auto answer = job.probing->answers.find(rank);
+  const auto prober = job.probing->probers.find(rank);
   const bool has_answered =
-      answer != job.probing->answers.end() && answer->second.has_value();
+      prober != job.probing->probers.end() && prober->second.answer.has_value();
   return !member.is_lost && worker != nullptr && worker->session != 0 &&
          (has_answered || worker->last_heard > job.probing->due);
 }
@@ -81,11 +81,17 @@ void AddOthers(const State& state, const Job& job, std::set<int>& ranks) {
 void Ask(Turn& turn, Job& job, const Links& links, bool is_early) {
   job.probing = Probing{.since = turn.now,
                         .due = turn.now + turn.config.probe_timeout,
-                        .is_early = is_early};
+                        .is_early = is_early,
+                        .number = ++job.probes,
+                        .missing = links.size()};
+  // As long again as the members have, for their answers to arrive.
+  if (is_early) job.probing->over = turn.now + 2 * turn.config.probe_timeout;
   for (const auto& [rank, others] : links) {
-    job.probing->answers[rank] = std::nullopt;
+    job.probing->probers[rank] = {
+        .peers = others, .last_progress = MemberAt(job, rank).last_progress};
     SendProbe send = {.session = ProberAt(turn.state, job, rank)};
     send.probe.set_generation(job.generation);
+    send.probe.set_number(job.probing->number);
     *send.probe.mutable_timeout() = ToProto(turn.config.probe_timeout);
     for (const int other : others) {
       v1::ProbePeer& peer = *send.probe.add_peers();
@@ -179,8 +185,17 @@ MonotonicTime EarlyProbeDeadline(const Job& job) {
       job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
   }
-  // As long again as the members had, for their answers to arrive.
-  return job.probing->due + (job.probing->due - job.probing->since);
+  return job.probing->over;
+}
+
+void ExtendProbing(Job& job, absl::Duration delay) {
+  if (!job.probing.has_value()) return;
+  // Not `since`, which has been.
+  job.probing->due += delay;
+  job.probing->over += delay;
+  for (auto& [rank, prober] : job.probing->probers) {
+    if (prober.last_progress.has_value()) *prober.last_progress += delay;
+  }
 }
 
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
@@ -191,26 +206,36 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
       probed.probed.generation() != job.generation) {
     return;  // It comes too late.
   }
-  auto& answers = job.probing->answers;
-  const auto answer = answers.find(member->identity.rank);
-  if (answer == answers.end()) return;
-  answer->second = probed.probed;
+  // A release that does not say which one it answers may mean the first.
+  const uint32_t number = probed.probed.number();
+  if (number == 0) job.early_probes.stay_in_queue = true;
+  if (std::max(number, 1U) != job.probing->number) return;
+  const auto prober = job.probing->probers.find(member->identity.rank);
+  if (prober == job.probing->probers.end() ||
+      prober->second.answer.has_value()) {
+    return;
+  }
+  v1::Probed& answer = prober->second.answer.emplace();
+  for (const v1::ProbeResult& result : probed.probed.results()) {
+    if (prober->second.peers.contains(result.peer_rank()))
+      *answer.add_results() = result;
+  }
+  --job.probing->missing;
 }
 
 bool HasAllAnswers(const Job& job) {
-  return job.probing.has_value() &&
-         std::all_of(
-             job.probing->answers.begin(), job.probing->answers.end(),
-             [](const auto& entry) { return entry.second.has_value(); });
+  return job.probing.has_value() && job.probing->missing == 0;
 }
 
 bool IsProbed(const Job& job, const SuspicionReport& report) {
   // An end says nothing of a peer that it could not try.
   const auto has_tried = [&job](int rank, int peer) {
-    const auto answer = job.probing->answers.find(rank);
-    if (answer == job.probing->answers.end() || !answer->second.has_value())
+    const auto prober = job.probing->probers.find(rank);
+    if (prober == job.probing->probers.end() ||
+        !prober->second.answer.has_value()) {
       return false;
-    const auto& results = answer->second->results();
+    }
+    const auto& results = prober->second.answer->results();
     return std::any_of(results.begin(), results.end(),
                        [peer](const v1::ProbeResult& result) {
                          return result.peer_rank() == peer;
@@ -223,9 +248,9 @@ bool IsProbed(const Job& job, const SuspicionReport& report) {
 std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
   std::vector<SuspicionReport> links;
   if (!job.probing.has_value()) return links;
-  for (const auto& [rank, answer] : job.probing->answers) {
-    if (!answer.has_value() || !IsHeard(state, job, rank)) continue;
-    for (const v1::ProbeResult& result : answer->results()) {
+  for (const auto& [rank, prober] : job.probing->probers) {
+    if (!prober.answer.has_value() || !IsHeard(state, job, rank)) continue;
+    for (const v1::ProbeResult& result : prober.answer->results()) {
       if (result.reached() || !IsHeard(state, job, result.peer_rank())) {
         continue;
       }
@@ -243,27 +268,29 @@ std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
 
 bool IsStillWaitedOn(const State& state, const Job& job,
                      const SuspicionReport& link) {
-  const Member& member = MemberAt(job, link.observer_rank);
-  const Worker* const worker = state.FindWorker(link.observer);
-  return worker != nullptr && worker->waiting_for_rank == link.peer_rank &&
-         member.last_progress.has_value() &&
-         *member.last_progress < job.probing->since;
+  const auto waits = [&](int rank, int peer) {
+    const Member& member = MemberAt(job, rank);
+    const Worker* const worker = state.FindWorker(member.identity.worker);
+    const auto prober = job.probing->probers.find(rank);
+    return worker != nullptr && worker->waiting_for_rank == peer &&
+           prober != job.probing->probers.end() &&
+           member.last_progress.has_value() &&
+           member.last_progress == prober->second.last_progress;
+  };
+  return waits(link.observer_rank, link.peer_rank) ||
+         waits(link.peer_rank, link.observer_rank);
 }
 
 std::vector<SuspicionReport> LinksMadeByNeither(const State& state,
                                                 const Job& job) {
-  const std::vector<SuspicionReport> links = LinksNotMade(state, job);
-  std::vector<SuspicionReport> by_neither;
-  std::copy_if(links.begin(), links.end(), std::back_inserter(by_neither),
-               [&](const SuspicionReport& one) {
-                 return std::any_of(
-                     links.begin(), links.end(),
-                     [&](const SuspicionReport& other) {
-                       return other.observer_rank == one.peer_rank &&
-                              other.peer_rank == one.observer_rank;
-                     });
-               });
-  return by_neither;
+  std::vector<SuspicionReport> links = LinksNotMade(state, job);
+  std::set<std::pair<int, int>> not_made;
+  for (const SuspicionReport& link : links)
+    not_made.emplace(link.observer_rank, link.peer_rank);
+  std::erase_if(links, [&](const SuspicionReport& link) {
+    return !not_made.contains({link.peer_rank, link.observer_rank});
+  });
+  return links;
 }
 
 }  // namespace ringmaster::coordinator

@@ -19,9 +19,13 @@
 // when some have waited for each other in vain for half a lease: that costs the
 // job nothing if all links can be made. Then it is left at that, and the next
 // one waits twice as long. A link counts only if both of its ends have tried
-// and could not make it, and none inside a host does. An end goes only if some
-// member still waits over one of these links, and if the job has members enough
-// without those that go. See docs/decisions/0071.
+// and could not make it, and one still waits over it; none inside a host does.
+// An end goes only if the job has members enough without those that go, and
+// loses no state with them. See docs/decisions/0071.
+//
+// Each probe of a generation has a number, which its answers repeat: so none
+// that comes late is taken for the answer to the next one. A release that does
+// not say it is believed once a generation.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROBING_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_PROBING_H_
 
@@ -43,7 +47,9 @@ namespace ringmaster::coordinator {
 inline constexpr absl::Duration kEarlyProbeMemory = absl::Minutes(10);
 // So many are made in a generation: a member that trains accepts no connection,
 // so those of all probes wait in its port's queue, which may have but 128
-// places on an old kernel. Where that is full, no link could be made.
+// places on an old kernel. Where that is full, no link could be made. Members
+// take them out as the next generation connects, except those of a release that
+// does not say a probe's number: with one of these, so many are made in all.
 inline constexpr int kMostEarlyProbes = 16;
 
 // `member` has sent a beat. Begins an early probe if it and others have waited
@@ -55,6 +61,9 @@ void ProbeEarly(Turn& turn, Job& job, const Member& member);
 // have answered; InfiniteFuture if there is none, or a report has come
 // meanwhile.
 [[nodiscard]] MonotonicTime EarlyProbeDeadline(const Job& job);
+
+// The coordinator itself was held up for `delay`.
+void ExtendProbing(Job& job, absl::Duration delay);
 
 void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 
@@ -70,8 +79,8 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 [[nodiscard]] std::vector<SuspicionReport> LinksNotMade(const State& state,
                                                         const Job& job);
 
-// Returns true if the observer of `link` waits for its peer, and has made no
-// progress since the probe began. Requires job.probing.
+// Returns true if an end of `link` waits for the other, and has made no
+// progress since it was asked. Requires job.probing.
 [[nodiscard]] bool IsStillWaitedOn(const State& state, const Job& job,
                                    const SuspicionReport& link);
 

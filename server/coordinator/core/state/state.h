@@ -213,6 +213,15 @@ struct SuspicionReport {
   MonotonicTime time = {};  // when it was heard
 };
 
+// One who is asked to connect to others.
+struct Prober {
+  std::set<int> peers = {};  // their ranks
+  // Its Member::last_progress when it was asked.
+  std::optional<MonotonicTime> last_progress = {};
+  // With results about `peers` alone.
+  std::optional<v1::Probed> answer = {};
+};
+
 // Members of the present generation connect to each other, because a link
 // between two of them has failed; see probing.h.
 struct Probing {
@@ -221,13 +230,23 @@ struct Probing {
   MonotonicTime due;
   // Nobody has reported a link: members wait for one another in vain.
   bool is_early = false;
-  // By the rank of those who were asked.
-  std::map<int, std::optional<v1::Probed>> answers = {};
+  // Counts the generation's probes from 1: answers to others come too late.
+  uint32_t number = 0;
+  // An early one is over then, whoever has not answered.
+  MonotonicTime over = MonotonicTime::InfiniteFuture();
+  // By their ranks.
+  std::map<int, Prober> probers = {};
+  // Those of them that have not answered.
+  size_t missing = 0;
 };
 
 // The early probes of a generation that found nothing; see probing.h.
 struct EarlyProbes {
   int in_all = 0;
+  // Connections of probes may stay in the queue of a port beyond the
+  // generation: a member is of a release that takes them out only if it awaits
+  // somebody.
+  bool stay_in_queue = false;
   // Those that make it wait longer for the next one.
   int lately = 0;
   MonotonicTime last = {};
@@ -376,6 +395,7 @@ struct Job : JobTerms {
   // The first of them that are known to be answered; see HastenSuspicions.
   size_t answered_suspicions = 0;
   std::optional<Probing> probing;
+  uint32_t probes = 0;  // of this generation
   EarlyProbes early_probes;
   // The highest step that any member ever reported as applied, since the last
   // rollback.

@@ -157,6 +157,8 @@ struct TextVisitor {
   std::string operator()(const SendProbe& a) const {
     std::string text =
         absl::StrCat(To(a.session), "probe gen=", a.probe.generation());
+    if (a.probe.number() > 1)
+      absl::StrAppend(&text, " number=", a.probe.number());
     for (const v1::ProbePeer& peer : a.probe.peers()) {
       absl::StrAppend(&text, " ", peer.rank(), "@", peer.data_address());
     }

@@ -343,6 +343,7 @@ void RandomCluster::AnswerProbe(Process& process, const v1::Probe& probe) {
   Count("probe");
   ProbedReceived answer{process.session, {}};
   answer.probed.set_generation(probe.generation());
+  if (!Chance(10)) answer.probed.set_number(probe.number());  // else: it is old
   for (const v1::ProbePeer& peer : probe.peers()) {
     v1::ProbeResult& result = *answer.probed.add_results();
     result.set_peer_rank(peer.rank());

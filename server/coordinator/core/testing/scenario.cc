@@ -535,10 +535,14 @@ std::string Scenario::Say(const Words& words) {
     const Worker* const worker = core_.state().FindSession(process.session);
     const Job* const job =
         worker == nullptr ? nullptr : core_.state().JobOf(*worker);
-    const std::optional<Event> event = WorkerEvent(
+    std::optional<Event> event = WorkerEvent(
         words, process.session, words.Number("gen", process.generation),
         job == nullptr ? 0 : job->total_steps);
     if (!event.has_value()) return "error: unknown command\n";
+    if (auto* const probed = std::get_if<ProbedReceived>(&event->body)) {
+      probed->probed.set_number(
+          static_cast<uint32_t>(words.Number("number", process.probe)));
+    }
     out += Feed(*event);
   }
   return out;
@@ -646,6 +650,8 @@ std::string Scenario::Perform(const Action& action) {
     process.formed_by = assignment->formed_by;
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     processes_[session_names_[release->session]].generation = 0;
+  } else if (const auto* const probe = std::get_if<SendProbe>(&action)) {
+    processes_[session_names_[probe->session]].probe = probe->probe.number();
   } else if (const auto* const persist = std::get_if<Persist>(&action)) {
     unanswered_.push_back(*persist);
   } else if (const auto* const emitted = std::get_if<EmitEvent>(&action)) {

@@ -23,7 +23,8 @@
 //   halted NAMES applied=S [complete=S] [shards=I@S,I@S] [can_go_on=yes]
 //   suspect NAMES peer=R [detail=T] [unreached=yes|no] [other_state=yes]
 //           [how=no_answer|closed|refused] [step=S]
-//   probed NAMES [reached=R,R] [unreached=R,R [how=H]]
+//   probed NAMES [reached=R,R] [unreached=R,R [how=H]] [number=N]
+//                                     default: the last probe's
 //   finished NAMES [step=S] [hash=N] [stopped=yes]
 //                                     default: the job's last step
 //   failed NAMES [exit=N] [message=T] [preparing=yes]
@@ -113,6 +114,7 @@ class Scenario {
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;
     bool can_probe = false;
+    uint32_t probe = 0;  // the number of the last one
     bool runs_commands = true;
     Labels labels;
     int64_t memory_bytes = 0;
