@@ -61,13 +61,14 @@ def kill_several(chaos):
 
 
 def kill_twice(chaos):
-    """kill -9 of a worker, and of another one while the job recovers from the first."""
+    """kill -9 of a worker, and of another one while the job recovers from the first; of one where another has to be left."""
     members = chaos.members()
     victims = chaos.choose(2)
     chaos.signal(members[victims[0]], signal.SIGKILL)
     chaos.pause(chaos.random.uniform(0.0, 0.05))
     fault = _fault(chaos, "kill_twice", members, victims, evidence=DEAD)
-    chaos.signal(members[victims[1]], signal.SIGKILL)
+    for second in victims[1:]:
+        chaos.signal(members[second], signal.SIGKILL)
     return fault
 
 

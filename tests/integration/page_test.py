@@ -129,6 +129,32 @@ class PageTest(unittest.TestCase):
             browser.await_text("#view", ", queue research, which borrows for it, priority 2")
             self.check_is_quiet(browser)
 
+    def test_a_slow_rank_stands_out(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            _, port = start_with_page(cluster)
+            for name in "abc":
+                cluster.start_worker(name)
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=3, workers_max=3))
+            cluster.await_step(job_id, 1)
+            member = next(member for member in cluster.job(job_id)["members"] if member["worker"] == "b")
+            browser.open(f"http://127.0.0.1:{port}/#/job/{job_id}")
+
+            def is_told():
+                # It gets a quarter of the time.
+                for _ in range(10):
+                    os.kill(int(member["pid"]), signal.SIGSTOP)
+                    time.sleep(0.03)
+                    os.kill(int(member["pid"]), signal.SIGCONT)
+                    time.sleep(0.01)
+                return f"The others wait for rank {member['rank']}, b on" in browser.text("#heat-summary")
+            browser.await_that("the slow rank", is_told)
+            label = browser.attribute("#heat svg", "aria-label")
+            self.assertRegex(label, r"rank 0, \w on .*: .*%; rank 1, ")
+            self.assertGreater(browser.run("return document.querySelectorAll('#heat .heat4, #heat .heat3, #heat .heat2').length"), 0)
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            self.check_is_quiet(browser)
+
     def act(self, browser, button, verb, **fields):
         """Presses a button of the page, fills in its dialog, and confirms."""
         browser.await_that(button, lambda: browser.run("return !!document.querySelector(arguments[0])", button))

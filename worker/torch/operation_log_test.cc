@@ -628,12 +628,14 @@ TEST(OperationLogTest, ANewcomerIsNothingWithoutThoseThatHaveTheState) {
     Job job(2);
     std::string text;
     std::atomic<bool> is_lost = false;
+    std::atomic<bool> has_joined = false;
     std::thread newcomer([&] {
       while (!is_lost) absl::SleepFor(absl::Milliseconds(1));
       job.RunNewcomer(
           1, text, [&](int /*rank*/, RankGroup& group, OperationLog& log) {
             Program program;
             const absl::Status joined = log.Join();
+            has_joined = true;
             EXPECT_EQ(joined.code(), is_admitted ? absl::StatusCode::kOk
                                                  : absl::StatusCode::kDataLoss);
             EXPECT_FALSE(GiveState(group, log, program));
@@ -655,6 +657,8 @@ TEST(OperationLogTest, ANewcomerIsNothingWithoutThoseThatHaveTheState) {
       log.Commit();
       if (is_admitted) {
         EXPECT_TRUE(log.Admit().value());
+        // Else the newcomer may find it lost as it meets it.
+        while (!has_joined) absl::SleepFor(absl::Milliseconds(1));
       }
       job.Kill(rank);
     });

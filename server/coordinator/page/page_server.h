@@ -9,9 +9,12 @@
 //   GET /api/jobs/ID   a job, its explanation and its curves
 //   POST /api/login    takes a token, in the body; the answer sets a cookie
 //   DELETE /api/login  ends that login
+//   GET /api/session   who asks, and which actions it may do
+//   POST /api/actions/ACTION  does it; see page_actions.h
 //
-// Nothing here changes the cluster. Where there is TLS, /api needs a token, or a login,
-// that may call WatchStatus; elsewhere it listens on loopback alone.
+// Where there is TLS, /api needs a token, or a login, that may call WatchStatus, and an
+// action one that may call its method; elsewhere it listens on loopback alone. A request
+// that another site's page has sent is refused.
 // An answer that is an error is one line of text.
 #ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_

@@ -74,6 +74,9 @@ void SetField(Message& message, const FieldDescriptor& field) {
                  &Reflection::SetInt32);
     case FieldDescriptor::CPPTYPE_INT64:
       return set(number, &Reflection::AddInt64, &Reflection::SetInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return set(static_cast<uint32_t>(number), &Reflection::AddUInt32,
+                 &Reflection::SetUInt32);
     case FieldDescriptor::CPPTYPE_UINT64:
       return set(static_cast<uint64_t>(number), &Reflection::AddUInt64,
                  &Reflection::SetUInt64);

@@ -4,6 +4,7 @@ import { jobActions } from "./actions.js";
 import { chartPlace, plain, ratioFormat } from "./curves.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, integer, isEnded, number, percent, seconds, stateBadge, tile, time, word } from "./format.js";
+import { heatCard } from "./heat.js";
 import { progressBar } from "./jobs.js";
 import { ringCard } from "./ring.js";
 
@@ -145,7 +146,7 @@ export function jobView({ job, explain, curves_since }, view, setView) {
     job.straggler && h("p", { class: "explain warn" }, `The others wait ${percent(job.straggler.wait_ratio)} of a collective's time for rank ${job.straggler.member.rank}, ${job.straggler.member.worker} on ${job.straggler.member.host}.`),
     h("div", { class: "columns" },
       h("div", { class: "wide" },
-        +(job.figures?.step ?? 0) > 0 && [chartCard("Loss", "loss-chart", controls(view, setView)), chartCard("Pace", "pace-chart"), chartCard("Exposed communication", "exposed-chart"),
+        +(job.figures?.step ?? 0) > 0 && [chartCard("Loss", "loss-chart", controls(view, setView)), chartCard("Pace", "pace-chart"), chartCard("Exposed communication", "exposed-chart"), heatCard(job),
           h("p", { class: "quiet" }, "Lines marked # are the incidents below. Curves begin when this coordinator did, ", time(curves_since), ".")]),
       h("div", {}, ringCard(job), phaseCard(job.figures), trafficCard(job.figures), checkpointCard(job), sampleCard(job.sample))),
     incidentSection(job),

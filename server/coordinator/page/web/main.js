@@ -6,6 +6,7 @@ import { h, morph } from "./dom.js";
 import { eventsView } from "./events.js";
 import { Feed, get } from "./feed.js";
 import { duration, time } from "./format.js";
+import { noteRanks } from "./heat.js";
 import { goneView, jobCharts, jobView } from "./job.js";
 import { jobsView } from "./jobs.js";
 import { loginView } from "./login.js";
@@ -119,6 +120,7 @@ function render() {
 const feed = new Feed({
   onStatus(status) {
     state.status = status;
+    noteRanks(status);
     render();
     fetchJob();
   },
