@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
@@ -479,13 +478,6 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 bool SimCoordinator::MayFail(int exit_code) const {
-  // A liar is believed where the job cannot go on without it.
-  const coordinator::Job* const job = is_alive() ? ActiveJob() : nullptr;
-  if (context_.has_liar && job != nullptr &&
-      exit_code == static_cast<int>(ExitCode::kUsage) &&
-      coordinator::AliveCount(*job, v1::ROLE_WORKER) <= job->min_workers) {
-    return true;
-  }
   if (!is_alive() || context_.bad_way == BadHost::kNone ||
       exit_code != context_.BadCode()) {
     return false;

@@ -109,8 +109,6 @@ class SimWorker {
   int64_t StepToTell(int64_t step);
   void LieAboutSteps(coordinator::HaltedReceived& halted);
   void AccuseSomebody(int64_t generation);
-  // Now and then: says that a field of the job must be corrected.
-  void BlameJob(int64_t generation);
   int AnyRank();
   v1::Phase PhaseNow() const;
 

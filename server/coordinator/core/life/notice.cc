@@ -50,10 +50,8 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
 }
 
 void KeepWithMember(Member& member, const v1::Notice& notice) {
-  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
     member.checkpoint_error.clear();
-    member.told_checkpoint = std::max(member.told_checkpoint, notice.step());
-  }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_FAILED) {
     member.checkpoint_error =
         absl::StrCat("after step ", notice.step(), ": ", notice.message());

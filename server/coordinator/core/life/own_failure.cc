@@ -113,25 +113,6 @@ int CountFailure(Job& job) {
   return job.failures;
 }
 
-// Returns true if `job` goes on at once without `member`, with the others and idle
-// workers.
-bool GoesOnWithout(const State& state, const Job& job, const Member& member) {
-  const v1::Role role = member.identity.role;
-  const int others = AliveCount(job, role) - 1;
-  return others > 0 &&
-         others + IdlePool(state, job, role).Count(Hosts::kSound) >=
-             LeastOf(job, role);
-}
-
-// `member`, which has prepared, says that a field of `job` must be corrected. Returns
-// true if that ends the job: another member has said so in this generation, or the
-// job would not go on without this one anyway.
-bool MustBeCorrected(const State& state, Job& job, const Member& member) {
-  const bool is_second =
-      std::exchange(job.usage_generation, job.generation) == job.generation;
-  return is_second || !GoesOnWithout(state, job, member);
-}
-
 // Counts the failure of `member`, which `worker` is, against its host. Returns
 // why it is the job's fault all the same; nullopt if it is not.
 std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
@@ -146,8 +127,7 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
-      (!goes_well_elsewhere ||
-       (!was_preparing && MustBeCorrected(turn.state, job, member)))) {
+      !(was_preparing && goes_well_elsewhere)) {
     return "";
   }
   LeaveOutHost(turn, job, worker,

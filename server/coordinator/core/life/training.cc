@@ -26,31 +26,16 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// `member` says that the checkpoint of `step` is written. The notice of who wrote it
-// tells that. Figures make up for a notice that was lost: as the word of two members,
-// of one that trains alone, or of those who were there before a restart.
-void TakeSavedStep(Job& job, Member& member, int64_t step) {
-  member.told_checkpoint = std::max(member.told_checkpoint, step);
-  const bool is_backed =
-      job.is_recovered || AliveCount(job, v1::ROLE_WORKER) == 1 ||
-      std::any_of(job.members.begin(), job.members.end(),
-                  [&](const Member& other) {
-                    return &other != &member && !other.is_lost &&
-                           other.told_checkpoint >= step;
-                  });
-  if (!is_backed) return;
-  job.figures.set_checkpoint_step(
-      std::max(job.figures.checkpoint_step(), step));
-}
-
 // Keeps the figures of the lowest rank that reported the highest step; there
 // are no figures of step 0.
-void TakeFigures(Job& job, Member& member, int64_t step,
+void TakeFigures(Job& job, const Member& member, int64_t step,
                  const v1::TrainingFigures& figures) {
   const int rank = member.identity.rank;
   if (member.identity.role != v1::ROLE_WORKER) return;
-  TakeSavedStep(job, member, figures.checkpoint_step());
-  const int64_t checkpoint_step = job.figures.checkpoint_step();
+  // Each member reports checkpoints on its own.
+  const int64_t checkpoint_step =
+      std::max(job.figures.checkpoint_step(), figures.checkpoint_step());
+  job.figures.set_checkpoint_step(checkpoint_step);
   if (figures.step() <= 0 || step < job.figures.step() ||
       (step == job.figures.step() && rank > job.figures_rank)) {
     return;
@@ -135,16 +120,6 @@ bool LacksCheckpoint(const Job& job, int64_t step) {
   return job.keeps_checkpoints && job.figures.checkpoint_step() < step &&
          std::any_of(job.members.begin(), job.members.end(),
                      [](const Member& member) { return member.is_lost; });
-}
-
-// The others finish without it, and write the checkpoint that it told of once more. Its
-// loss is looked at like any other.
-void LoseOddlyFinished(Turn& turn, Job& job, const OddMember& odd) {
-  const Worker& worker = *turn.state.FindWorker(odd.worker);
-  const Member& member = *MemberOf(turn.state, worker);
-  if (member.told_checkpoint >= job.figures.checkpoint_step())
-    job.figures.set_checkpoint_step(0);
-  CloseForViolation(turn, worker, odd.difference);
 }
 
 }  // namespace
@@ -256,10 +231,6 @@ void CheckFinished(Turn& turn, Job& job) {
   const Agreement agreement = FinishedAgreement(job);
   if (agreement == Agreement::kIncomplete) return;
   if (agreement == Agreement::kDifferent) {
-    if (const std::optional<OddMember> odd = OddlyFinished(job)) {
-      LoseOddlyFinished(turn, job, *odd);
-      return;
-    }
     job.verdict = VerdictOnFinished(job, turn.time);
     turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
     DecideEnd(turn, job,

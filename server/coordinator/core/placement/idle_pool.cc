@@ -19,6 +19,11 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// The fewest of that role that a job begins with.
+int LeastOf(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.min_workers : job.sharding.servers;
+}
+
 // The classes of IsBefore.
 enum class Claim { kToGoOn, kToBegin, kReserved, kNone };
 
@@ -72,10 +77,6 @@ bool CanLend(const State& state) {
 }
 
 }  // namespace
-
-int LeastOf(const Job& job, v1::Role role) {
-  return role == v1::ROLE_WORKER ? job.min_workers : job.sharding.servers;
-}
 
 bool IsFitFor(const Job& job, const Worker& worker) {
   if (worker.role != v1::ROLE_WORKER) return true;

@@ -18,9 +18,6 @@ namespace ringmaster::coordinator {
 // all on hosts that are not unfit for it.
 enum class Hosts { kReady, kSound, kAll };
 
-// The fewest workers of that role that a job begins with.
-[[nodiscard]] int LeastOf(const Job& job, v1::Role role);
-
 // Returns true if `worker` has the labels that `job` asks for, may use as much memory
 // as it needs, and runs commands if the job does. Any parameter server is fit.
 [[nodiscard]] bool IsFitFor(const Job& job, const Worker& worker);

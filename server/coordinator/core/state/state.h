@@ -183,8 +183,6 @@ struct Member {
   // Why its latest checkpoint in this generation could not be written; empty if it
   // was.
   std::string checkpoint_error;
-  // The newest checkpoint that it has told of as written.
-  int64_t told_checkpoint = 0;
   std::optional<PreparedAnswer> prepared;
   std::optional<HaltedAnswer> halted;
   std::optional<FinishedAnswer> finished;
@@ -485,9 +483,6 @@ struct Job : JobTerms {
   int failures = 0;
   int64_t failed_step = -1;
   int64_t failed_generation = 0;
-  // The last generation of which a member, while it trained, said that a field of the
-  // job must be corrected.
-  int64_t usage_generation = 0;
   // Broken links since the last committed step, and pairs to keep apart.
   LinkFaults links;
   // The rank that `figures` came from.
