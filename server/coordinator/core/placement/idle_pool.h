@@ -80,7 +80,8 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] bool IsBefore(const Job& a, const Job& b);
 
 // The idle workers of one role, those that train or parameter servers, that jobs
-// before `job` leave for it; one of each host if it is spread (HostSpread). Of two idle workers with a bad link between them only
+// before `job` leave for it; one of each host if it is spread (HostSpread). Of two
+// idle workers with a bad link between them only
 // the one that joined first counts, and none whose link with a member of the job is
 // bad (BadLinkOf). Lasts as long as the state stays as it is.
 class IdlePool {
