@@ -45,14 +45,16 @@ def _fault(chaos, kind, members, victims, **settings):
     return Fault(kind, list(victims), time.time(), chaos.observer.generation(), survivors, **settings)
 
 
-def kill(chaos, count=1, kind="kill"):
-    """kill -9 of `count` workers at once."""
-    members = chaos.members()
-    victims = chaos.choose(count)
+def _kill_all(chaos, kind, members, victims):
     fault = _fault(chaos, kind, members, victims, evidence=DEAD)
     for name in victims:
         chaos.signal(members[name], signal.SIGKILL)
     return fault
+
+
+def kill(chaos, count=1, kind="kill"):
+    """kill -9 of `count` workers at once."""
+    return _kill_all(chaos, kind, chaos.members(), chaos.choose(count))
 
 
 def kill_several(chaos):
@@ -61,14 +63,15 @@ def kill_several(chaos):
 
 
 def kill_twice(chaos):
-    """kill -9 of a worker, and of another one while the job recovers from the first; of one where another has to be left."""
+    """kill -9 of a worker, and of another one while the job recovers from the first; of one alone where no second may go."""
     members = chaos.members()
     victims = chaos.choose(2)
+    if len(victims) == 1:
+        return _kill_all(chaos, "kill_twice", members, victims)
     chaos.signal(members[victims[0]], signal.SIGKILL)
     chaos.pause(chaos.random.uniform(0.0, 0.05))
     fault = _fault(chaos, "kill_twice", members, victims, evidence=DEAD)
-    for second in victims[1:]:
-        chaos.signal(members[second], signal.SIGKILL)
+    chaos.signal(members[victims[1]], signal.SIGKILL)
     return fault
 
 

@@ -151,7 +151,7 @@ class PageTest(unittest.TestCase):
             browser.await_that("the slow rank", is_told)
             label = browser.attribute("#heat svg", "aria-label")
             self.assertRegex(label, r"rank 0, \w on .*: .*%; rank 1, ")
-            self.assertGreater(browser.run("return document.querySelectorAll('#heat .heat4, #heat .heat3, #heat .heat2').length"), 0)
+            self.assertGreater(browser.run("return document.querySelectorAll('#heat .heat1, #heat .heat2, #heat .heat3, #heat .heat4').length"), 0)
             self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
             self.check_is_quiet(browser)
 
