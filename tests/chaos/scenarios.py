@@ -136,7 +136,6 @@ def reset(chaos):
     members = chaos.members()
     pair = chaos.random.choice([pair for pair in chaos.pairs() if not set(pair) & set(chaos.options.spared)])
     fault = _fault(chaos, "reset", members, pair, evidence=SILENT, blames_one=True)
-    chaos.note_broken_pair()
     connections.reset(members[pair[0]], chaos.hosts[pair[1]].address)
     return fault
 
