@@ -13,10 +13,10 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/status/status_macros.h"
-#include "common/sync/mutex.h"
 #include "nlohmann/json.hpp"
 #include "ringmaster/v1/job_service.pb.h"
 #include "ringmaster/v1/pool_service.pb.h"
+#include "server/coordinator/rpc/ask_and_wait.h"
 #include "server/coordinator/rpc/caller.h"
 #include "server/coordinator/rpc/queries.h"
 
@@ -40,29 +40,15 @@ absl::StatusOr<Request> FromJson(const std::string& json) {
 // Returns the answer to what `start` asks of the runtime.
 absl::Status Await(
     const std::function<absl::Status(CoordinatorRuntime::UserReply)>& start) {
-  struct Reply {
-    Mutex mutex;
-    CondVar given;
-    std::optional<absl::Status> status GUARDED_BY(mutex);
-  };
-  const auto reply = std::make_shared<Reply>();
-  RETURN_IF_ERROR(start(
-      [reply](const absl::Status& status, const CoordinatorView&, const Job*) {
-        MutexLock lock(reply->mutex);
-        reply->status = status;
-        reply->given.NotifyAll();
-      }));
-  Clock& clock = Clock::Real();
-  const MonotonicTime deadline = clock.Now() + kPatience;
-  MutexLock lock(reply->mutex);
-  while (!reply->status.has_value()) {
-    if (!reply->given.WaitUntil(reply->mutex, clock, deadline)) {
-      return absl::UnavailableError(absl::StrCat(
-          "the coordinator has not answered for ",
-          absl::FormatDuration(kPatience), "; it may still do what was asked"));
-    }
-  }
-  return *reply->status;
+  const auto awaited = std::make_shared<AwaitedAnswer<absl::Status>>();
+  RETURN_IF_ERROR(
+      start([awaited](const absl::Status& status, const CoordinatorView&,
+                      const Job*) { awaited->Give(status); }));
+  return awaited->Await(Clock::Real(), kPatience)
+      .value_or(absl::UnavailableError(
+          absl::StrCat("the coordinator has not answered for ",
+                       absl::FormatDuration(kPatience),
+                       "; it may still do what was asked")));
 }
 
 absl::Status Cancel(CoordinatorRuntime& runtime, const std::string& json,

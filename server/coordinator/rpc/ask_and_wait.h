@@ -18,8 +18,36 @@
 
 namespace ringmaster::coordinator {
 
+// An answer that comes from another thread, perhaps when nobody waits for it any more.
+// Thread-safe.
+template <typename Answer>
+class AwaitedAnswer {
+ public:
+  void Give(Answer answer) {
+    MutexLock lock(mutex_);
+    answer_ = std::move(answer);
+    given_.NotifyAll();
+  }
+
+  // nullopt: it has not been given within `patience`.
+  [[nodiscard]] std::optional<Answer> Await(Clock& clock,
+                                            absl::Duration patience) {
+    const MonotonicTime deadline = clock.Now() + patience;
+    MutexLock lock(mutex_);
+    while (!answer_.has_value()) {
+      if (!given_.WaitUntil(mutex_, clock, deadline)) return std::nullopt;
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar given_;
+  std::optional<Answer> answer_ GUARDED_BY(mutex_);
+};
+
 // Returns the answer of `question`, a function from the view that runs on the
-// executor, perhaps when nobody waits for it any more. Not for the executor's thread.
+// executor. Not for the executor's thread.
 //   RESOURCE_EXHAUSTED, UNAVAILABLE  as Ask
 //   UNAVAILABLE                      no answer within `patience`
 template <typename Question>
@@ -28,29 +56,16 @@ template <typename Question>
     -> absl::StatusOr<
         std::invoke_result_t<const Question&, const CoordinatorView&>> {
   using Answer = std::invoke_result_t<const Question&, const CoordinatorView&>;
-  struct Reply {
-    Mutex mutex;
-    CondVar given;
-    std::optional<Answer> answer GUARDED_BY(mutex);
-  };
-  const auto reply = std::make_shared<Reply>();
+  const auto awaited = std::make_shared<AwaitedAnswer<Answer>>();
   RETURN_IF_ERROR(runtime.Ask(
-      [reply, question = std::move(question)](const CoordinatorView& view) {
-        Answer answer = question(view);
-        MutexLock lock(reply->mutex);
-        reply->answer = std::move(answer);
-        reply->given.NotifyAll();
+      [awaited, question = std::move(question)](const CoordinatorView& view) {
+        awaited->Give(question(view));
       }));
-  const MonotonicTime deadline = clock.Now() + patience;
-  MutexLock lock(reply->mutex);
-  while (!reply->answer.has_value()) {
-    if (!reply->given.WaitUntil(reply->mutex, clock, deadline)) {
-      return absl::UnavailableError(
-          absl::StrCat("the coordinator has not answered for ",
-                       absl::FormatDuration(patience), "; see its log"));
-    }
-  }
-  return *std::move(reply->answer);
+  std::optional<Answer> answer = awaited->Await(clock, patience);
+  if (answer.has_value()) return *std::move(answer);
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator has not answered for ",
+                   absl::FormatDuration(patience), "; see its log"));
 }
 
 }  // namespace ringmaster::coordinator

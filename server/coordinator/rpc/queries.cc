@@ -143,16 +143,12 @@ absl::StatusOr<v1::GetStatusResponse> GetStatus(
     last = absl::StrCat(kWorkerToken, it->first);
   }
   const QueueOutlook outlook(state);
-  int ended_count = 0;
-  for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
-    const Job& job = it->second;
-    if (!filter.Matches(job)) continue;
-    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
-    if (it->first >= before_job) continue;
-    v1::Job shown = StatusJobProto(state, job, outlook);
+  for (const Job* const job : ShownJobs(state, filter)) {
+    if (job->number >= before_job) continue;
+    v1::Job shown = StatusJobProto(state, *job, outlook);
     if (!has_room(shown.ByteSizeLong())) return response;
     *status.add_jobs() = std::move(shown);
-    last = absl::StrCat(kJobToken, it->first);
+    last = absl::StrCat(kJobToken, job->number);
   }
   return response;
 }

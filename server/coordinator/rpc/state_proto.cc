@@ -284,6 +284,19 @@ v1::Status StatusFrame(const StatusSource& source) {
   return proto;
 }
 
+std::vector<const Job*> ShownJobs(const State& state,
+                                  const StatusFilter& filter) {
+  std::vector<const Job*> shown;
+  int ended_count = 0;
+  for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
+    const Job& job = it->second;
+    if (!filter.Matches(job)) continue;
+    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
+    shown.push_back(&job);
+  }
+  return shown;
+}
+
 v1::Job StatusJobProto(const State& state, const Job& job,
                        const QueueOutlook& outlook) {
   return JobProto(state, job,
@@ -301,13 +314,8 @@ v1::Status StatusProto(const StatusSource& source, const StatusFilter& filter,
   }
   std::optional<QueueOutlook> own;
   if (outlook == nullptr) outlook = &own.emplace(state);
-  int ended_count = 0;
-  for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
-    const Job& job = it->second;
-    if (!filter.Matches(job)) continue;
-    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
-    *proto.add_jobs() = StatusJobProto(state, job, *outlook);
-  }
+  for (const Job* const job : ShownJobs(state, filter))
+    *proto.add_jobs() = StatusJobProto(state, *job, *outlook);
   return proto;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
@@ -82,6 +83,10 @@ inline constexpr int kMaxEndedJobsShown = 20;
 [[nodiscard]] v1::Status StatusProto(const StatusSource& source,
                                      const StatusFilter& filter = {},
                                      const QueueOutlook* outlook = nullptr);
+
+// Those of its jobs that match, newest first.
+[[nodiscard]] std::vector<const Job*> ShownJobs(const State& state,
+                                                const StatusFilter& filter);
 
 // As it is in the status, where jobs that have ended are without their members.
 [[nodiscard]] v1::Job StatusJobProto(const State& state, const Job& job,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/text/byte_text.h"
 
 namespace ringmaster::ctl {
 
@@ -57,9 +58,6 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 
 // A rate for people: "81234", "7.3", "0.42".
 [[nodiscard]] std::string FormatRate(double rate);
-
-// "0B", "512B", "1.50KiB", "12.3MiB", "300GiB"; "-" for less than none.
-[[nodiscard]] std::string FormatBytes(int64_t bytes);
 
 // "12%"; a share outside 0..1 is clamped.
 [[nodiscard]] std::string FormatPercent(double share);

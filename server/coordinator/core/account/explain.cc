@@ -448,7 +448,7 @@ class Explainer {
         AddWorker(worker, CordonText(*cordon));
       } else if (!IsFitFor(job_, worker)) {
         AddWorker(worker, "is not what the job asks for");
-      } else if (role == v1::ROLE_WORKER && !spread.HasRoomFor(worker)) {
+      } else if (!spread.HasRoomFor(worker)) {
         AddWorker(worker, "is on a host where the job has a worker");
       } else if (is_left_out) {
         AddWorker(worker, LeftOutText(*quarantine));

@@ -160,7 +160,7 @@ void ProbeEarly(Turn& turn, Job& job, const Member& member) {
       turn.now - *member.last_progress < patience) {
     return;
   }
-  // Of so many beats in an interval, not each is a reason to look at all.
+  // Members beat too often for each beat to be a reason to look at all of them.
   early.next_look = turn.now + turn.config.beat_interval / kLooksPerInterval;
   // The beats of the others told of their last progress up to an interval
   // later.

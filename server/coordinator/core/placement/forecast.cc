@@ -76,7 +76,7 @@ std::vector<Slot*> FirstFree(const Job& job, v1::Role role, int count,
     if (slot.worker->role == role && IsFitFor(job, *slot.worker))
       fit.push_back(&slot);
   }
-  if (role == v1::ROLE_WORKER && job.needs.one_per_host) {
+  if (job.needs.one_per_host) {
     std::sort(fit.begin(), fit.end(), IsSooner);
     HostSpread spread(job);
     std::erase_if(

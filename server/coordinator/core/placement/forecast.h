@@ -40,7 +40,7 @@ struct Forecast {
 // So many are foreseen whenever somebody looks at the queue.
 inline constexpr size_t kMostForecasts = 32;
 
-// Of the first `most` jobs that wait to begin, in their order; by number.
+// Foresees the first `most` jobs that wait to begin, in their order; by number.
 [[nodiscard]] std::vector<std::pair<int64_t, Forecast>> ForecastStarts(
     const State& state, size_t most);
 

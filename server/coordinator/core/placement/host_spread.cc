@@ -7,14 +7,11 @@ HostSpread HostSpread::Beside(const State& state, const Job& job) {
   if (!spread.is_spread_) return spread;
   for (const Member& member : job.members) {
     const Worker* const worker = state.FindWorker(member.identity.worker);
-    if (member.is_lost || member.identity.role != v1::ROLE_WORKER ||
-        worker == nullptr || worker->job_id != job.id) {
+    if (member.is_lost || worker == nullptr || worker->job_id != job.id)
       continue;
-    }
     const Cordon* const cordon = state.CordonOf(*worker);
-    const bool leaves = worker->state == v1::WORKER_STATE_DRAINING ||
-                        worker->is_let_go ||
-                        (cordon != nullptr && cordon->drains);
+    const bool leaves =
+        IsLeaving(*worker) || (cordon != nullptr && cordon->drains);
     if (!leaves) spread.Take(*worker);
   }
   return spread;

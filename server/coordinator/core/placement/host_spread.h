@@ -1,5 +1,6 @@
 // HostSpread: the hosts on which a job may have one more worker, where it wants no two of
-// them on one host (`spread: host`). Others may have any number.
+// them on one host (`spread: host`). Other jobs may have any number, and parameter
+// servers may be anywhere.
 //
 // Pure. Thread-safety: thread-compatible; lasts as long as the state stays as it is.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_HOST_SPREAD_H_
@@ -22,14 +23,18 @@ class HostSpread {
 
   // Returns true if `job` may have `worker` as well.
   [[nodiscard]] bool HasRoomFor(const Worker& worker) const {
-    return !is_spread_ || !taken_.contains(worker.host_key);
+    return !Counts(worker) || !taken_.contains(worker.host_key);
   }
   // The same; then it has it.
   bool Take(const Worker& worker) {
-    return !is_spread_ || taken_.insert(worker.host_key).second;
+    return !Counts(worker) || taken_.insert(worker.host_key).second;
   }
 
  private:
+  [[nodiscard]] bool Counts(const Worker& worker) const {
+    return is_spread_ && worker.role == v1::ROLE_WORKER;
+  }
+
   const bool is_spread_;
   // Host keys, which belong to the state.
   std::unordered_set<std::string_view> taken_;

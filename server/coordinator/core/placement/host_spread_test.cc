@@ -73,8 +73,11 @@ TEST_F(HostSpreadTest, OneThatLeavesMakesRoomForWhoTakesOver) {
   EXPECT_EQ(Count(job), 1);
   EXPECT_FALSE(
       HostSpread::Beside(state_, job).HasRoomFor(state_.workers["w1"]));
-  state_.workers["w0"].is_let_go = true;
-  EXPECT_EQ(Count(job), 2);
+  for (bool Worker::*const leaves : {&Worker::is_let_go, &Worker::has_failed}) {
+    state_.workers["w0"].*leaves = true;
+    EXPECT_EQ(Count(job), 2);
+    state_.workers["w0"].*leaves = false;
+  }
 }
 
 TEST_F(HostSpreadTest, TheWorkerThatHasPreparedIsTheOneOfItsHost) {
@@ -90,42 +93,36 @@ TEST_F(HostSpreadTest, TheWorkerThatHasPreparedIsTheOneOfItsHost) {
   EXPECT_EQ(packed[1]->name, "w2");
 }
 
-// Two jobs have a worker of each host to spare: one gives that of the first, and the
-// other that of the second.
-TEST_F(HostSpreadTest, GiftsAreOfDifferentHosts) {
-  AddHosts(2);
-  Job& first = Add(1, 1, 2);
-  Job& second = Add(2, 1, 2);
-  Seat("w0", first);
-  Seat("w2", first);
-  Seat("w1", second);
-  Seat("w3", second);
-  Job& taker = Add(3, 2, 2);
-  taker.needs.one_per_host = true;
-  taker.priority = 1;
-  state_.first_lacking = 3;
+class GiftTest : public HostSpreadTest {
+ protected:
+  // Two jobs have a worker on each of two hosts, and one that is spread comes.
+  GiftTest() {
+    AddHosts(2);
+    for (const char* name : {"w0", "w2"}) Seat(name, first_);
+    for (const char* name : {"w1", "w3"}) Seat(name, second_);
+    Job& taker = Add(3, 2, 2);
+    taker.needs.one_per_host = true;
+    taker.priority = 1;
+    state_.first_lacking = 3;
+  }
+
+  Job& first_ = Add(1, 1, 2);
+  Job& second_ = Add(2, 1, 2);
+};
+
+TEST_F(GiftTest, EachJobGivesTheWorkerOfAnotherHost) {
   const auto gifts = Gifts(state_);
   ASSERT_EQ(gifts.size(), 2u);
   EXPECT_NE(gifts[0].giver, gifts[1].giver);
   EXPECT_NE(gifts[0].worker->host_key, gifts[1].worker->host_key);
 }
 
-TEST_F(HostSpreadTest, AGiverThatCannotGiveKeepsNobodyElseFromIt) {
-  AddHosts(2);
-  Job& keeps = Add(1, 2, 2);
-  Job& gives_way = Add(2, 2, 2);
-  Seat("w0", keeps);
-  Seat("w2", keeps);
-  Seat("w1", gives_way);
-  Seat("w3", gives_way);
-  gives_way.can_go_on_later = true;
-  Job& taker = Add(3, 2, 2);
-  taker.needs.one_per_host = true;
-  taker.priority = 1;
-  state_.first_lacking = 3;
+TEST_F(GiftTest, AGiverThatCannotGiveKeepsNobodyElseFromIt) {
+  first_.min_workers = second_.min_workers = 2;
+  second_.can_go_on_later = true;
   const auto gifts = Gifts(state_);
   ASSERT_EQ(gifts.size(), 2u);
-  EXPECT_EQ(gifts[0].giver, &gives_way);
+  EXPECT_EQ(gifts[0].giver, &second_);
 }
 
 TEST(WorkerNeedsTest, MemoryIsWhatAProcessMayUse) {
@@ -135,18 +132,12 @@ TEST(WorkerNeedsTest, MemoryIsWhatAProcessMayUse) {
   EXPECT_TRUE(IsFitFor(job, worker));
   job.needs.memory_bytes = int64_t{4} << 30;
   EXPECT_TRUE(IsFitFor(job, worker));
-  EXPECT_EQ(FitText(job), " with 4GiB of memory");
+  EXPECT_EQ(FitText(job), " with 4.00GiB of memory");
   ++job.needs.memory_bytes;
   EXPECT_FALSE(IsFitFor(job, worker));
   // A release that does not tell.
   worker.memory_bytes = 0;
   EXPECT_FALSE(IsFitFor(job, worker));
-}
-
-TEST(MemoryTextTest, HasTheUnitsOfJobs) {
-  EXPECT_EQ(MemoryText(int64_t{8} << 30), "8GiB");
-  EXPECT_EQ(MemoryText(int64_t{3} << 29), "1.5GiB");
-  EXPECT_EQ(MemoryText(300 << 20), "300MiB");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/protocol/labels.h"
+#include "common/text/byte_text.h"
 #include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -97,7 +98,7 @@ std::string FitText(const Job& job) {
   std::vector<std::string> each;
   if (!needs.labels.empty()) each.push_back(LabelsText(needs.labels));
   if (needs.memory_bytes > 0) {
-    each.push_back(absl::StrCat(MemoryText(needs.memory_bytes), " of memory"));
+    each.push_back(absl::StrCat(FormatBytes(needs.memory_bytes), " of memory"));
   }
   return absl::StrCat(
       each.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(each, ", ")),
@@ -237,12 +238,10 @@ bool IdlePool::IsSpread() const {
 }
 
 int IdlePool::Count(Hosts hosts) const {
-  HostSpread spread =
-      IsSpread() ? HostSpread::Beside(state_, job_) : HostSpread(job_);
+  HostSpread spread = HostSpread::Beside(state_, job_);
   return static_cast<int>(std::count_if(
       state_.workers.begin(), state_.workers.end(), [&](const auto& entry) {
-        return Has(entry.second, hosts) &&
-               (!IsSpread() || spread.Take(entry.second));
+        return Has(entry.second, hosts) && spread.Take(entry.second);
       }));
 }
 
@@ -276,7 +275,7 @@ std::vector<const Worker*> IdlePool::Packed(Hosts hosts) const {
   if (IsSpread()) {
     HostSpread spread = HostSpread::Beside(state_, job_);
     std::set<const Worker*> taken;
-    // Of those on one host the one that has prepared, since no other job may take it.
+    // The one of a host that has prepared comes first: no other job may take it.
     for (const bool is_prepared : {true, false}) {
       for (const Worker* const worker : idle) {
         if (worker->rehearsal.has_value() == is_prepared &&
@@ -377,11 +376,8 @@ bool CouldBegin(const State& state, const Job& job) {
         (quarantine != nullptr && quarantine->is_unfit)) {
       continue;
     }
-    if (worker.role != v1::ROLE_WORKER) {
-      --servers;
-    } else if (spread.Take(worker)) {
-      --workers;
-    }
+    if (spread.Take(worker))
+      --(worker.role == v1::ROLE_WORKER ? workers : servers);
   }
   return workers <= 0 && servers <= 0;
 }

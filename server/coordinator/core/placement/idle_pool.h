@@ -27,7 +27,7 @@ enum class Hosts { kReady, kSound, kAll };
 [[nodiscard]] bool IsOnOffer(const State& state, const Job& job,
                              const Worker& worker);
 
-// " with gpu=h100, zone=a, 8GiB of memory", " on a host each", " that run commands":
+// " with gpu=h100, zone=a, 8.00GiB of memory", " on a host each", " that run commands":
 // the workers that `job` may take; empty: any.
 [[nodiscard]] std::string FitText(const Job& job);
 // "2 workers with gpu=h100 and 1 parameter server": what `job` needs to begin.

@@ -1,18 +1,9 @@
 #include "server/coordinator/core/state/types.h"
 
-#include "absl/strings/str_format.h"
-
 namespace ringmaster::coordinator {
 
 std::string_view NameOf(v1::Role role) {
   return role == v1::ROLE_PARAMETER_SERVER ? "parameter server" : "worker";
-}
-
-std::string MemoryText(int64_t bytes) {
-  constexpr double kMiB = 1 << 20;
-  const double mib = static_cast<double>(bytes) / kMiB;
-  return mib < 1024 ? absl::StrFormat("%.3gMiB", mib)
-                    : absl::StrFormat("%.4gGiB", mib / 1024);
 }
 
 bool IsEnded(v1::JobState state) {

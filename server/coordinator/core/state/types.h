@@ -78,7 +78,7 @@ struct Caller {
 // The queue of jobs that name none.
 inline constexpr std::string_view kDefaultQueue = "default";
 
-// What a job asks of each worker that it takes, and of the host of that.
+// The needs of a job: each worker that it takes has these, and the host of that.
 struct WorkerNeeds {
   Labels labels = {};
   // No two of its workers are on one host.
@@ -88,9 +88,6 @@ struct WorkerNeeds {
 
   friend auto operator<=>(const WorkerNeeds&, const WorkerNeeds&) = default;
 };
-
-// "8GiB", "1.5GiB", "300MiB".
-[[nodiscard]] std::string MemoryText(int64_t bytes);
 
 // The part of a job's spec that the core decides by. Its submission, its record
 // and the job itself have the same, as does a worker that tells of it.
