@@ -91,7 +91,7 @@ class SimWorker {
   void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
   void Do(const agent::RequestDrain&);
   void Do(const agent::RequestLeave&);
-  void Do(const agent::RequestLetGo&) { Do(agent::RequestDrain{}); }
+  void Do(const agent::RequestPause&) { Do(agent::RequestDrain{}); }
   void Do(const agent::ReleaseTrainer&) { trainer_.Release(); }
   void Do(const agent::Log& action);
   void Do(const agent::Exit& action);
@@ -109,6 +109,8 @@ class SimWorker {
   int64_t StepToTell(int64_t step);
   void LieAboutSteps(coordinator::HaltedReceived& halted);
   void AccuseSomebody(int64_t generation);
+  // Now and then: says that a field of the job must be corrected.
+  void BlameJob(int64_t generation);
   int AnyRank();
   v1::Phase PhaseNow() const;
 

@@ -136,7 +136,9 @@ class Agent::Impl {
   void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
   void Do(const agent::RequestDrain&) { trainer_.RequestDrain(); }
   void Do(const agent::RequestLeave&) { trainer_.RequestLeave(); }
-  void Do(const agent::RequestLetGo&) { trainer_.RequestLetGo(); }
+  void Do(const agent::RequestPause& action) {
+    trainer_.RequestPause(action.is_let_go, action.let_go_count);
+  }
   void Do(const agent::ReleaseTrainer&);
   void Do(const agent::Log& action) {
     LogEvent(ToLogLevel(action.severity), action.event,

@@ -203,9 +203,13 @@ class JobRunner {
   // As RequestDrain, a moment later, because this worker is to leave: if all are
   // by then, they stop rather than pause.
   virtual void RequestLeave() { RequestDrain(); }
-  // As RequestDrain, because this worker takes no part in the next generation:
-  // what it alone holds goes to the others before they pause.
-  virtual void RequestLetGo() { RequestDrain(); }
+  // As RequestDrain, because `let_go_count` members take no part in the next
+  // generation, this worker among them if `is_let_go`: what they alone hold goes to
+  // the others before they pause. Each is told by itself, so all wait a moment until as
+  // many know it.
+  virtual void RequestPause(bool /*is_let_go*/, int /*let_go_count*/) {
+    RequestDrain();
+  }
 
   // Sets the callback for notices, which runs on the training thread; before
   // the first Prepare. The callee must not block.

@@ -53,8 +53,9 @@ class ProgramRunner final : public JobRunner {
   void RequestDrain() override {
     for (JobRunner* runner : All()) runner->RequestDrain();
   }
-  void RequestLetGo() override {
-    for (JobRunner* runner : All()) runner->RequestLetGo();
+  void RequestPause(bool is_let_go, int let_go_count) override {
+    for (JobRunner* runner : All())
+      runner->RequestPause(is_let_go, let_go_count);
   }
   void RequestLeave() override {
     for (JobRunner* runner : All()) runner->RequestLeave();

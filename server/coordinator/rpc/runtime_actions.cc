@@ -308,6 +308,7 @@ void CoordinatorRuntime::Perform(SendPause& action) {
   message.mutable_pause()->set_generation(action.generation);
   message.mutable_pause()->set_reason(action.reason);
   message.mutable_pause()->set_leaves(action.leaves);
+  message.mutable_pause()->set_leavers(action.leavers);
   Send(action.session, std::move(message));
 }
 

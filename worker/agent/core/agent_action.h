@@ -132,8 +132,12 @@ struct RequestStop {};
 struct RequestDrain {};
 // As RequestDrain, for this worker leaves: if all do, they stop.
 struct RequestLeave {};
-// As RequestDrain, for this worker takes no part in the next generation.
-struct RequestLetGo {};
+// As RequestDrain, where some take no part in the next generation; see
+// JobRunner::RequestPause.
+struct RequestPause {
+  bool is_let_go = false;
+  int let_go_count = 0;
+};
 struct ReleaseTrainer {};
 
 // ---- The process.
@@ -158,7 +162,7 @@ using Action =
                  SendSuspicion, SendFinished, SendFailed, SendLeaving,
                  SendNotice, SendTrace, SendLog, SendProbed, PrepareTrainer,
                  RunTrainer, AbortTrainer, RequestStop, RequestDrain,
-                 RequestLeave, RequestLetGo, ReleaseTrainer, Log, Exit>;
+                 RequestLeave, RequestPause, ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

@@ -163,7 +163,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   is_rehearsal_ = assignment.is_rehearsal;
   is_stop_wanted_ = false;
   is_pause_wanted_ = false;
-  is_let_go_ = false;
+  pause_ = {};
   is_told_to_stop_ = false;
   is_stop_own_wish_ = false;
   state_ = AgentState::kPreparing;
@@ -201,11 +201,8 @@ void AgentCore::On(const StartReceived& event) {
   trainer_generation_ = generation_;
   Do(RunTrainer{generation_});
   if (is_stop_wanted_) Do(RequestStop{});
-  if (leave_) {
-    RequestToLeave();
-  } else if (is_pause_wanted_) {
-    Do(PauseRequest());
-  }
+  if (leave_) RequestToLeave();
+  if (is_pause_wanted_) Do(PauseRequest());
 }
 
 void AgentCore::On(const HaltReceived& event) {
@@ -288,13 +285,15 @@ void AgentCore::On(const StopReceived& event) {
 }
 
 void AgentCore::On(const PauseReceived& event) {
-  if (event.generation == generation_) is_let_go_ = event.leaves;
+  if (event.generation == generation_) {
+    pause_ = {.is_let_go = event.leaves, .let_go_count = event.leavers};
+  }
   EndRunEarly(event.generation, PauseRequest(), is_pause_wanted_, "job.pausing",
               absl::StrCat("asked to pause: ", event.reason));
 }
 
 Action AgentCore::PauseRequest() const {
-  if (is_let_go_) return RequestLetGo{};
+  if (pause_.is_let_go || pause_.let_go_count > 0) return pause_;
   return RequestDrain{};
 }
 

@@ -261,7 +261,7 @@ class AgentCore {
   // Stop or Pause came before the run.
   bool is_stop_wanted_ = false;
   bool is_pause_wanted_ = false;
-  bool is_let_go_ = false;  // by the pause that is wanted
+  RequestPause pause_;  // who is let go by the pause that is wanted
   // The coordinator has asked to stop; this worker has, since it gave up.
   bool is_told_to_stop_ = false;
   bool is_stop_own_wish_ = false;

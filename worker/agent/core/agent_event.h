@@ -95,6 +95,7 @@ struct PauseReceived {
   int64_t generation = 0;
   std::string reason;
   bool leaves = false;  // this one does: it takes no part in what follows
+  int leavers = 0;      // so many were told so
 };
 
 // For the log, as the worker leaves: why it has to wait, or what that costs.

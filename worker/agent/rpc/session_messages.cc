@@ -387,9 +387,9 @@ absl::StatusOr<std::optional<Event>> ToEvent(
       return agent::StopReceived{message.stop().generation(),
                                  message.stop().reason()};
     case v1::SessionResponse::kPause:
-      return agent::PauseReceived{message.pause().generation(),
-                                  message.pause().reason(),
-                                  message.pause().leaves()};
+      return agent::PauseReceived{
+          message.pause().generation(), message.pause().reason(),
+          message.pause().leaves(), message.pause().leavers()};
     case v1::SessionResponse::kLeaveAdvice:
       return agent::LeaveAdviceReceived{message.leave_advice().text()};
     case v1::SessionResponse::kRelease:

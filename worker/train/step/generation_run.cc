@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/plan/counter_random.h"
@@ -52,6 +54,11 @@ constexpr uint64_t kSampleStream = 0x73616d706c65;     // "sample"
 // they leave together.
 constexpr absl::Duration kLeaveTogether = absl::Milliseconds(500);
 
+// How long ranks that pause wait for those that are let go to hear of it, and how often
+// they ask each other. The coordinator sends it to all at once.
+constexpr absl::Duration kLetGoPatience = absl::Seconds(1);
+constexpr absl::Duration kLetGoPoll = absl::Microseconds(500);
+
 uint64_t SumOfSampleHashes(absl::Span<const int64_t> ids) {
   uint64_t sum = 0;
   for (const int64_t id : ids) sum += HashSampleId(id);
@@ -71,6 +78,8 @@ GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   if (parts_.no_step != NoStep::kNone) return RunWithoutStep();
   const ProgramConfig& config = parts_.state.config();
+  // Whoever was halted before it could say so says it now.
+  RETURN_IF_ERROR(CheckSkippedSteps(parts_.state.applied_step()));
   RETURN_IF_ERROR(MakeUpFor(parts_.state.applied_step()));
   while (!IsDone()) {
     const int64_t step = parts_.state.applied_step() + 1;
@@ -90,6 +99,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     if (is_evaluated && !config.follows_evaluations())
       RETURN_IF_ERROR(EvaluateAfter(step));
     if (summary.drain && !IsDone()) {
+      RETURN_IF_ERROR(AwaitLetGo());
       RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained, IsLeaver()));
       return End::kDrained;
     }
@@ -108,6 +118,35 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
 bool GenerationRun::IsLeaver() const {
   return parts_.wishes.leave.load(std::memory_order_relaxed) ||
          parts_.wishes.let_go.load(std::memory_order_relaxed);
+}
+
+// The first rank that hears of the pause has all end after its step, while the message
+// may still be on its way to others. What those alone hold would go with them.
+absl::Status GenerationRun::AwaitLetGo() {
+  if (!parts_.state.is_sharded()) return absl::OkStatus();
+  const MonotonicTime latest = parts_.clock.Now() + kLetGoPatience;
+  const auto ranks = static_cast<size_t>(parts_.communicator.world_size());
+  const auto own = static_cast<size_t>(parts_.communicator.rank());
+  while (true) {
+    // Has this rank been told, how many have, and is it late? Rank 0's clock decides.
+    constexpr size_t kWords = 3;
+    std::vector<int64_t> words(ranks * kWords);
+    words[own * kWords] = parts_.wishes.let_go.load(std::memory_order_relaxed);
+    words[own * kWords + 1] =
+        parts_.wishes.let_go_count.load(std::memory_order_relaxed);
+    words[own * kWords + 2] = parts_.clock.Now() >= latest;
+    RETURN_IF_ERROR(parts_.communicator.Run(
+        AllGather(BufferView::Of(std::span<int64_t>(words))),
+        parts_.clock.Now() + wait_timeout_));
+    int64_t told = 0;
+    int64_t let_go = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      told += words[rank * kWords];
+      let_go = std::max(let_go, words[rank * kWords + 1]);
+    }
+    if (told >= let_go || words[2] != 0) return absl::OkStatus();
+    absl::SleepFor(kLetGoPoll);
+  }
 }
 
 bool GenerationRun::IsEvaluationDue(int64_t step) const {
@@ -260,7 +299,7 @@ absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
   const int64_t hash_every = parts_.state.config().program.hash_every();
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
-  local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
+  local.wants_drain = parts_.wishes.drain.load(std::memory_order_acquire);
   local.wants_leave = parts_.wishes.leave.load(std::memory_order_relaxed);
   if (local.wants_leave) {
     if (!leaves_since_) leaves_since_ = parts_.clock.Now();

@@ -44,6 +44,8 @@ struct Wishes {
   std::atomic<bool> leave{false};  // it is this worker that is to leave
   // This worker takes no part in the next generation.
   std::atomic<bool> let_go{false};
+  // So many workers have been told that.
+  std::atomic<int> let_go_count{0};
 };
 
 // The work of a generation that makes no step.
@@ -95,6 +97,10 @@ class GenerationRun {
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
   // Returns true if this rank takes no part in what follows.
   [[nodiscard]] bool IsLeaver() const;
+  // All ranks pause: waits until as many know that they are let go as were told so, as
+  // far as any rank has heard; not for ever, since one may be out of the coordinator's
+  // reach. Errors as Communicator::Run.
+  [[nodiscard]] absl::Status AwaitLetGo();
   [[nodiscard]] bool IsEvaluationDue(int64_t step) const;
   // Returns true if no step is left to make: all are done, or the evaluations have not
   // got better for as long as the job's early stop waits. The same on all ranks.

@@ -75,9 +75,11 @@ class JobTrainer final : public JobRunner {
   void RequestLeave() override {
     wishes_.leave.store(true, std::memory_order_relaxed);
   }
-  void RequestLetGo() override {
-    wishes_.let_go.store(true, std::memory_order_relaxed);
-    wishes_.drain.store(true, std::memory_order_relaxed);
+  void RequestPause(bool is_let_go, int let_go_count) override {
+    wishes_.let_go.store(is_let_go, std::memory_order_relaxed);
+    wishes_.let_go_count.store(let_go_count, std::memory_order_relaxed);
+    // Whoever sees it sees the two above.
+    wishes_.drain.store(true, std::memory_order_release);
   }
   void SetNoticeCallback(
       std::function<void(const v1::Notice&)> on_notice) override {
@@ -153,6 +155,7 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
   wishes_.drain.store(false, std::memory_order_relaxed);
   wishes_.leave.store(false, std::memory_order_relaxed);
   wishes_.let_go.store(false, std::memory_order_relaxed);
+  wishes_.let_go_count.store(0, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
   absl::StatusOr<PlanAgreement> agreement = CatchExhaustion(

@@ -461,6 +461,26 @@ TEST_F(ShardedTrainingTest, LeaversHandOverWhatTheyAloneHave) {
   }
 }
 
+// A rank that stays hears of the pause long before those that are let go.
+TEST_F(ShardedTrainingTest, WhoIsLetGoIsWaitedForUntilItHasHeard) {
+  TrainerWorkers workers(4);
+  const v1::TrainProgram program = ShardedProgram(1, kEndless);
+  const auto outcomes = workers.RunGeneration(1, {0, 1, 2, 3}, program, 0, [&] {
+    workers.AwaitStep(0, 3);
+    workers.trainer(0).RequestPause(/*is_let_go=*/false, 3);
+    for (const int worker : {1, 2, 3}) {
+      absl::SleepFor(absl::Milliseconds(20));
+      workers.trainer(worker).RequestPause(/*is_let_go=*/true, 3);
+    }
+  });
+  const int64_t step = outcomes[0].applied_step;
+  const auto next = workers.RunGeneration(2, {0}, program, step, [&] {
+    workers.AwaitStep(0, step + 2);
+    workers.trainer(0).RequestDrain();
+  });
+  EXPECT_GE(next[0].applied_step, step + 2) << next[0].status;
+}
+
 // The last ranks with the state leave once newcomers have it.
 TEST_F(ShardedTrainingTest, AGenerationWithoutAStepHandsEverythingOver) {
   TrainerWorkers workers(4);

@@ -239,13 +239,19 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
                                      : "pauses at the next step: ",
                    why);
   turn.Touch(job);
+  std::vector<SendPause> pauses;
   for (const Member& member : job.members) {
     // Parameter servers end with the workers.
     if (member.identity.role != v1::ROLE_WORKER) continue;
     const Worker& worker = *turn.state.FindWorker(member.identity.worker);
     if (worker.session == 0) continue;
-    turn.Do(SendPause{worker.session, job.generation, why,
+    pauses.push_back({worker.session, job.generation, why,
                       IsLeaver(turn.state, job, member)});
+  }
+  const auto leavers = std::ranges::count(pauses, true, &SendPause::leaves);
+  for (SendPause& pause : pauses) {
+    pause.leavers = static_cast<int>(leavers);
+    turn.Do(std::move(pause));
   }
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.pausing", job, "", why);
 }

@@ -102,6 +102,7 @@ struct SendPause {
   int64_t generation = 0;
   std::string reason;
   bool leaves = false;  // it takes no part in what follows
+  int leavers = 0;      // so many members are told so
 };
 
 // Only to a worker that can probe; answered by ProbedReceived.

@@ -169,8 +169,10 @@ struct TextVisitor {
                         a.reason);
   }
   std::string operator()(const SendPause& a) const {
-    return absl::StrCat(To(a.session), "pause gen=", a.generation,
-                        a.leaves ? " leaves: " : ": ", a.reason);
+    return absl::StrCat(
+        To(a.session), "pause gen=", a.generation, a.leaves ? " leaves" : "",
+        a.leavers > 0 ? absl::StrCat(" leavers=", a.leavers) : std::string(),
+        ": ", a.reason);
   }
   std::string operator()(const SendRelease& a) const {
     return absl::StrCat(

@@ -98,7 +98,10 @@ struct ActionWriter {
   std::string operator()(const RequestStop&) const { return "request-stop"; }
   std::string operator()(const RequestDrain&) const { return "request-drain"; }
   std::string operator()(const RequestLeave&) const { return "request-leave"; }
-  std::string operator()(const RequestLetGo&) const { return "request-let-go"; }
+  std::string operator()(const RequestPause& a) const {
+    return absl::StrCat("request-pause let-go=", a.is_let_go ? "yes" : "no",
+                        " of=", a.let_go_count);
+  }
   std::string operator()(const ReleaseTrainer&) const {
     return "release-trainer";
   }
@@ -263,7 +266,8 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "start") return StartReceived{g};
   if (name == "halt") return HaltReceived{g, args.Text("text")};
   if (name == "pause") {
-    return PauseReceived{g, args.Text("text"), args.Number("leaves") != 0};
+    return PauseReceived{g, args.Text("text"), args.Number("leaves") != 0,
+                         static_cast<int>(args.Number("leavers"))};
   }
   if (name == "stop") return StopReceived{g, args.Text("text")};
   if (name == "advice") return LeaveAdviceReceived{args.Text("text")};
