@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
@@ -176,8 +177,7 @@ void SimCoordinator::Uncordon(int slot) {
 void SimCoordinator::MakeDurable(const coordinator::JournalRecord& record) {
   journal_.push_back(record);
   const auto* end = std::get_if<coordinator::JobEndedRecord>(&record);
-  if (end != nullptr && end->state == v1::JOB_STATE_FAILED &&
-      (fails_rightly_ || MayFail(end->exit_code))) {
+  if (end != nullptr && end->state == v1::JOB_STATE_FAILED && fails_rightly_) {
     context_.ledger.OnFailedRightly(*end);
     return;
   }
@@ -225,6 +225,10 @@ void SimCoordinator::Do(coordinator::Persist& action) {
     context_.ledger.OnFormation(*formed, HasSurvivor());
     context_.Reached(Moment::kFormation, -1);
   }
+  // By what is known as it is decided: a worker may join before it is durable.
+  const auto* end = std::get_if<coordinator::JobEndedRecord>(&action.record);
+  if (end != nullptr && end->state == v1::JOB_STATE_FAILED)
+    fails_rightly_ |= MayFail(end->exit_code);
   SimEvent event;
   event.version = life_;
   if (context_.bug == Bug::kToldBeforeDurable) {
@@ -478,6 +482,13 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 bool SimCoordinator::MayFail(int exit_code) const {
+  // A liar is believed where the job cannot go on without it.
+  const coordinator::Job* const job = is_alive() ? ActiveJob() : nullptr;
+  if (context_.has_liar && job != nullptr &&
+      exit_code == static_cast<int>(ExitCode::kUsage) &&
+      coordinator::AliveCount(*job, v1::ROLE_WORKER) <= job->min_workers) {
+    return true;
+  }
   if (!is_alive() || context_.bad_way == BadHost::kNone ||
       exit_code != context_.BadCode()) {
     return false;

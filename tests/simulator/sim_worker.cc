@@ -288,8 +288,28 @@ void SimWorker::Do(const agent::SendBeat& action) {
     beat.figures.set_step(beat.step);
   }
   Send(std::move(beat));
-  if (may_lie && context_.lie_random.Chance(30))
-    AccuseSomebody(action.generation);
+  if (!may_lie) return;
+  if (context_.lie_random.Chance(30)) AccuseSomebody(action.generation);
+  BlameJob(action.generation);
+}
+
+void SimWorker::BlameJob(int64_t generation) {
+  if (!LiesAboutSteps() || PhaseNow() != v1::PHASE_STEP ||
+      trainer_.assignment().generation != generation ||
+      !context_.lie_random.Chance(3)) {
+    return;
+  }
+  ++context_.lies;
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(name_, "   says that the job is wrong"));
+  }
+  coordinator::FailedReceived failed;
+  failed.generation = generation;
+  failed.step = trainer_.position().applied;
+  failed.exit_code = static_cast<int>(ExitCode::kUsage);
+  failed.message = "a lie";
+  failed.was_preparing = context_.lie_random.Chance(20);
+  Send(std::move(failed));
 }
 
 int64_t SimWorker::FalseStep(int64_t step) {
@@ -415,6 +435,13 @@ void SimWorker::Do(const agent::SendFinished& action) {
   finished.step = action.step;
   finished.parameters_hash = action.parameters_hash;
   finished.is_stopped = action.is_stopped;
+  // Where there are others enough to know better.
+  if (is_lying() && LiesAboutSteps() &&
+      trainer_.assignment().slots.size() > 3 &&
+      context_.lie_random.Chance(50)) {
+    ++finished.parameters_hash;
+    TellOfLie(action.step, action.step);
+  }
   Send(std::move(finished));
 }
 

@@ -125,13 +125,13 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                                     "colocated job",
                                     "shard copied",
                                     "SUCCEEDED",
-                                    "FAILED",
                                     "CANCELLED"};
   for (const char* what : kOften) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
   }
-  for (const char* what : {"quarantine",
+  for (const char* what : {"FAILED",
+                           "quarantine",
                            "checked generation",
                            "unchecked generation",
                            "rollback of shards",

@@ -241,7 +241,7 @@ TEST_F(IncidentTest, APoliteLeaveIsWantedAndFoundAtOnce) {
 }
 
 TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
-  Train(2);
+  Train(3);
   Do(FailedReceived{sessions_["b"], job().generation, 12, 2, "no such field"});
   Halted("a", 12);
   Halted("c", 12);

@@ -22,11 +22,15 @@ namespace {
 
 // The values that members are compared by.
 using Answer = std::pair<uint64_t, uint64_t>;
-using AnswerOf = std::function<std::optional<Answer>(const Member&)>;
+using Question = std::function<std::optional<Answer>(const Member&)>;
+
+std::optional<Answer> AnswerOf(const std::optional<PreparedAnswer>& prepared) {
+  if (!prepared.has_value()) return std::nullopt;
+  return Answer(prepared->plan_hash, prepared->data_fingerprint);
+}
 
 std::optional<Answer> PreparedOf(const Member& member) {
-  if (!member.prepared.has_value()) return std::nullopt;
-  return Answer(member.prepared->plan_hash, member.prepared->data_fingerprint);
+  return AnswerOf(member.prepared);
 }
 
 std::optional<Answer> FinishedOf(const Member& member) {
@@ -39,7 +43,7 @@ bool IsCompared(const Member& member) {
   return !member.is_lost && member.identity.role == v1::ROLE_WORKER;
 }
 
-Agreement AgreementBy(const Job& job, const AnswerOf& answer_of) {
+Agreement AgreementBy(const Job& job, const Question& answer_of) {
   std::optional<Answer> first;
   bool is_equal = true;
   for (const Member& member : job.members) {
@@ -63,7 +67,7 @@ struct Difference {
 
 // Compares the largest group with the smallest; among groups of the same size,
 // the one with the lower rank counts as right.
-Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
+Difference FindDifference(const Job& job, const Question& answer_of) {
   std::map<Answer, std::vector<const Member*>> groups;
   for (const Member& member : job.members) {
     if (IsCompared(member)) groups[*answer_of(member)].push_back(&member);
@@ -173,9 +177,18 @@ std::string PreparedText(const PreparedAnswer& mine,
                          mine.data_fingerprint);
 }
 
-// The first of the members that prepared rightly: those who hold the state if
-// they are at one, else more than half of all; null if neither is.
+// The first of the members that prepared rightly: as all of an earlier generation did;
+// else as those who hold the state if they are at one, else as more than half of all;
+// null if there are no such.
 const Member* RightlyPrepared(const Job& job) {
+  if (job.agreed.has_value()) {
+    const auto as_before = std::find_if(
+        job.members.begin(), job.members.end(), [&](const Member& member) {
+          return IsCompared(member) &&
+                 PreparedOf(member) == AnswerOf(job.agreed);
+        });
+    if (as_before != job.members.end()) return &*as_before;
+  }
   std::map<Answer, int> counts;
   std::set<Answer> of_holders;
   int all = 0;
@@ -195,6 +208,12 @@ const Member* RightlyPrepared(const Job& job) {
     if (is_right) return &member;
   }
   return nullptr;
+}
+
+// "00000000000000ab at step 100".
+std::string FinishedText(const FinishedAnswer& finished) {
+  return absl::StrFormat("%016x at step %d", finished.parameters_hash,
+                         finished.step);
 }
 
 // An earlier release kept all its evidence and did not count it.
@@ -411,17 +430,32 @@ v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
                          time);
 }
 
+std::optional<OddMember> OddlyFinished(const Job& job) {
+  if (!job.sharding.is_lockstep) return std::nullopt;
+  const Difference difference = FindDifference(job, FinishedOf);
+  const auto all = std::count_if(job.members.begin(), job.members.end(),
+                                 [](const Member& m) { return IsCompared(m); });
+  if (2 * difference.other_count <= all) return std::nullopt;
+  const FinishedAnswer& odd = *difference.odd->finished;
+  const FinishedAnswer& other = *difference.other->finished;
+  return OddMember{
+      difference.odd->identity.worker,
+      absl::StrCat(
+          "finished with ", FinishedText(odd), ", but ",
+          Describe(difference.other->identity), " and ",
+          Counted(static_cast<size_t>(difference.other_count - 1), "other"),
+          " with ", FinishedText(other))};
+}
+
 v1::Verdict VerdictOnFinished(const Job& job, absl::Time time) {
   const Difference difference = FindDifference(job, FinishedOf);
   const FinishedAnswer& odd = *difference.odd->finished;
   const FinishedAnswer& other = *difference.other->finished;
-  return MismatchVerdict(
-      job, difference,
-      odd.step == other.step ? "the hash of the final parameters"
+  return MismatchVerdict(job, difference,
+                         odd.step == other.step
+                             ? "the hash of the final parameters"
                              : "the last step",
-      absl::StrFormat("%016x at step %d", odd.parameters_hash, odd.step),
-      absl::StrFormat("%016x at step %d", other.parameters_hash, other.step),
-      time);
+                         FinishedText(odd), FinishedText(other), time);
 }
 
 std::string WordsOnlyIn(std::string_view a, std::string_view b) {

@@ -85,14 +85,20 @@ enum class Agreement { kIncomplete, kEqual, kDifferent };
 // parameters. Parameter servers are done when they are.
 [[nodiscard]] Agreement FinishedAgreement(const Job& job);
 
-// The members that prepared differently from those who hold the state, or from
-// more than half of the workers where it is held by nobody, and what differs;
-// empty if neither are agreed among themselves.
 struct OddMember {
   std::string worker;
   std::string difference;
 };
+
+// The members that prepared differently from an earlier generation; where nobody
+// prepared like that one, or there is none, from those who hold the state, or from
+// more than half of the workers where it is held by nobody or they differ. With what
+// differs; empty if nobody can tell.
 [[nodiscard]] std::vector<OddMember> OddlyPrepared(const Job& job);
+
+// One that finished differently from more than half of the workers, and how; nullopt
+// if no more than half are agreed, or each has a clock of its own. Requires kDifferent.
+[[nodiscard]] std::optional<OddMember> OddlyFinished(const Job& job);
 
 // "the data differs from that of X: A against B": what one that prepared as
 // `mine` lacks against `theirs`, of `whose`; empty if nothing.

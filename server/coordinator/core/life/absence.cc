@@ -220,10 +220,12 @@ bool MakeRoom(Turn& turn, Job& job) {
   return true;
 }
 
+// Where workers hold shards, each may hold one that no other has, so they come on top
+// of the job's max; those who are too many are let go once others have what they hold.
 bool HasRoom(Turn& turn, Job& job, const Member& member) {
   return member.identity.role != v1::ROLE_WORKER ||
          AliveCount(job, v1::ROLE_WORKER) < job.max_workers ||
-         MakeRoom(turn, job);
+         MakeRoom(turn, job) || HoldsShards(job, v1::ROLE_WORKER);
 }
 
 }  // namespace
@@ -417,6 +419,10 @@ bool TakeBack(Turn& turn, Job& job, int64_t applied_step) {
       taken.push_back(absent);
     }
   }
+  std::stable_sort(taken.begin(), taken.end(),
+                   [](const AbsentMember& a, const AbsentMember& b) {
+                     return a.generation > b.generation;
+                   });
   for (const AbsentMember& absent : taken) {
     if (!HasRoom(turn, job, absent.member)) continue;
     Seat(turn, job, absent, *KeeperOf(turn.state, absent));
@@ -435,11 +441,16 @@ bool AwaitsHolders(const Turn& turn, Job& job, MonotonicTime latest) {
     job.holders_deadline = MonotonicTime::InfiniteFuture();
     return false;
   }
+  // One that is lost while the job waits for others is waited for as long; and if it is
+  // those who were to hand over, nobody ends the wait before that.
+  if (job.holders_deadline == MonotonicTime::InfiniteFuture())
+    job.holders_since = turn.now;
+  for (const AbsentMember& absent : job.absent) {
+    if (!absent.answer.has_value() && IsOfUse(job, absent))
+      job.holders_since = std::max(job.holders_since, absent.lost_at);
+  }
   const MonotonicTime deadline =
-      std::min(job.holders_deadline == MonotonicTime::InfiniteFuture()
-                   ? turn.now + turn.config.state_wait
-                   : job.holders_deadline,
-               latest);
+      std::min(job.holders_since + turn.config.state_wait, latest);
   if (deadline != job.holders_deadline) {
     job.holders_deadline = deadline;
     job.wait_end = turn.time + (deadline - turn.now);

@@ -60,18 +60,27 @@ std::set<std::string> FailedHosts(const State& state, const Job& job,
 }
 
 // Some host of the pool, or of a member that may come back, with workers of that
-// role has not failed.
-bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
+// role has not failed with `exit_code`; 0: with any.
+bool HasUntriedHost(const State& state, const Job& job, v1::Role role,
+                    int exit_code) {
+  const auto has_failed = [&](std::string_view host_key) {
+    return std::ranges::any_of(
+        state.quarantines, [&](const HostQuarantine& quarantine) {
+          return quarantine.job_id == job.id &&
+                 quarantine.host_key == host_key && quarantine.exit_code != 0 &&
+                 (exit_code == 0 || quarantine.exit_code == exit_code);
+        });
+  };
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
     const bool is_there =
         worker.state != v1::WORKER_STATE_DRAINING && worker.job_id == job.id;
     return worker.role == role && (is_there || IsOnOffer(state, job, worker)) &&
-           !HasFailedOn(state, job, worker.host_key);
+           !has_failed(worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {
     return member.is_lost && member.identity.role == role &&
-           !HasFailedOn(state, job, member.identity.host_key);
+           !has_failed(member.identity.host_key);
   };
   return std::any_of(state.workers.begin(), state.workers.end(), is_untried) ||
          std::any_of(job.members.begin(), job.members.end(), may_come_back);
@@ -96,8 +105,9 @@ std::optional<std::string> Everywhere(const State& state, const Job& job,
                                       const Member& member, int exit_code) {
   const std::set<std::string> hosts = FailedHosts(state, job, exit_code);
   const bool is_many = hosts.size() >= static_cast<size_t>(kMostFailures);
-  if (is_many || (IsLast(job, member) &&
-                  !HasUntriedHost(state, job, member.identity.role))) {
+  if (is_many ||
+      (IsLast(job, member) &&
+       !HasUntriedHost(state, job, member.identity.role, exit_code))) {
     return SameText(hosts);
   }
   return std::nullopt;
@@ -111,6 +121,30 @@ int CountFailure(Job& job) {
   if (job.failed_generation != job.generation) ++job.failures;
   job.failed_generation = job.generation;
   return job.failures;
+}
+
+// Returns true if `job` goes on at once without `member`, with the others and idle
+// workers.
+bool GoesOnWithout(const State& state, const Job& job, const Member& member) {
+  const v1::Role role = member.identity.role;
+  const int others = AliveCount(job, role) - 1;
+  return others > 0 &&
+         others + IdlePool(state, job, role).Count(Hosts::kSound) >=
+             LeastCount(job, role);
+}
+
+// `member`, which has prepared, says that a field of `job` must be corrected. Returns
+// true if that ends the job: it is the second one to say so, or the job would not go on
+// without it anyway.
+bool MustBeCorrected(const State& state, Job& job, const Member& member) {
+  const std::string& name = member.identity.worker;
+  if (job.usage_witnesses.contains(name) || !GoesOnWithout(state, job, member))
+    return true;
+  for (const Member& other : job.members) {
+    if (!other.is_lost) job.usage_witnesses.insert(other.identity.worker);
+  }
+  job.usage_witnesses.erase(name);
+  return false;
 }
 
 // Counts the failure of `member`, which `worker` is, against its host. Returns
@@ -127,7 +161,8 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
-      !(was_preparing && goes_well_elsewhere)) {
+      (!goes_well_elsewhere ||
+       (!was_preparing && MustBeCorrected(turn.state, job, member)))) {
     return "";
   }
   LeaveOutHost(turn, job, worker,
@@ -136,6 +171,9 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
     if (goes_well_elsewhere) return std::nullopt;
     return Everywhere(turn.state, job, member, verdict.exit_code());
   }
+  // No number of voices of newcomers makes two of members; see MustBeCorrected.
+  if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage))
+    return std::nullopt;
   if (CountFailure(job) >= kMostFailures) {
     return absl::StrCat("; so it was ", job.failures,
                         " times without getting beyond step ", job.best_step);
@@ -204,8 +242,10 @@ bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary) {
       gone.rehearsal.has_value() ? gone.rehearsal->number : job.generation;
   if (losses.generation != generation) ++losses.count;
   losses.generation = generation;
+  const HostQuarantine* const known =
+      turn.state.QuarantineOf(job, gone.host_key);
   if (losses.count < kMostEarlyLosses ||
-      HasFailedOn(turn.state, job, gone.host_key)) {
+      (known != nullptr && known->is_unfit)) {
     return false;
   }
   summary = absl::StrCat("its workers were lost ", losses.count,
@@ -245,7 +285,9 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
                                     ? "failed"
                                     : "was evicted";
   Worker& worker = *turn.state.FindWorker(name);
-  was_preparing |= WasPreparing(job, member);
+  // Whoever has prepared the generation has not failed to.
+  was_preparing = WasPreparing(job, member) ||
+                  (was_preparing && !member.prepared.has_value());
   v1::Verdict verdict =
       VerdictOnMember(job, member, worker, what, evidence, turn.time);
   verdict.set_exit_code(static_cast<int>(exit_code));
@@ -305,7 +347,7 @@ void NoteStepMade(Job& job) {
 std::optional<JobsFault> TriedEverywhere(const State& state, const Job& job) {
   const std::set<std::string> hosts = FailedHosts(state, job, 0);
   if (hosts.empty() || GoesWellElsewhere(state, job, v1::ROLE_WORKER, "") ||
-      HasUntriedHost(state, job, v1::ROLE_WORKER)) {
+      HasUntriedHost(state, job, v1::ROLE_WORKER, /*exit_code=*/0)) {
     return std::nullopt;
   }
   const auto last = std::find_if(

@@ -122,6 +122,14 @@ bool LacksCheckpoint(const Job& job, int64_t step) {
                      [](const Member& member) { return member.is_lost; });
 }
 
+// The others finish without it, and write their state once more if it may have written
+// its own. Its loss is looked at like any other.
+void LoseOddlyFinished(Turn& turn, Job& job, const OddMember& odd) {
+  const Worker& worker = *turn.state.FindWorker(odd.worker);
+  job.figures.set_checkpoint_step(0);
+  CloseForViolation(turn, worker, odd.difference);
+}
+
 }  // namespace
 
 void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
@@ -231,6 +239,10 @@ void CheckFinished(Turn& turn, Job& job) {
   const Agreement agreement = FinishedAgreement(job);
   if (agreement == Agreement::kIncomplete) return;
   if (agreement == Agreement::kDifferent) {
+    if (const std::optional<OddMember> odd = OddlyFinished(job)) {
+      LoseOddlyFinished(turn, job, *odd);
+      return;
+    }
     job.verdict = VerdictOnFinished(job, turn.time);
     turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
     DecideEnd(turn, job,

@@ -483,6 +483,10 @@ struct Job : JobTerms {
   int failures = 0;
   int64_t failed_step = -1;
   int64_t failed_generation = 0;
+  // The workers that were members, too, when one that trained said that a field of the
+  // job must be corrected: one of them makes it two who say so. No newcomer does, who
+  // may be the first one under another name.
+  std::set<std::string> usage_witnesses;
   // Broken links since the last committed step, and pairs to keep apart.
   LinkFaults links;
   // The rank that `figures` came from.
@@ -528,6 +532,8 @@ struct Job : JobTerms {
   // time as most others, and, if nobody else holds the job's steps, for any.
   MonotonicTime return_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime holders_deadline = MonotonicTime::InfiniteFuture();
+  // When that wait began, or the last one of those whom it is for was lost.
+  MonotonicTime holders_since;
   // Others hold copies that it can go on with then; those that it waits for may
   // hold newer ones.
   bool has_older_copies = false;

@@ -155,7 +155,7 @@ void RandomCluster::Complain(Process& process) {
   } else if (process.generation != 0 && process.mode != Mode::kFailed) {
     Count("fail");
     process.mode = Mode::kFailed;
-    // Half of them by what was submitted, which ends the job.
+    // Half of them by what was submitted, which may end the job.
     process.up.push_back(FailedReceived{process.session, process.generation,
                                         process.applied, Chance(50) ? 2 : 5,
                                         "no data"});
