@@ -173,7 +173,7 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
     GiveUpAfter(formed->resume_step);
   }
   // It goes on after what was believed.
-  may_know_of_lie_ = false;
+  const bool may_follow_lie = std::exchange(may_know_of_lie_, false);
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);
   if (generation.is_durable) {
@@ -181,6 +181,7 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
          absl::StrCat("generation ", formed->generation, " is formed twice"));
   }
   generation.is_durable = true;
+  generation.may_follow_lie = may_follow_lie;
   generation.lineage = lineage_;
   generation.resume_step = static_cast<int>(formed->resume_step);
   generation.size = static_cast<int>(formed->members.size());
@@ -412,7 +413,8 @@ void Ledger::CheckCommit(int slot, int run_generation,
     }
     for (int64_t next = run_generation + 1; next <= newest_durable_; ++next) {
       const Generation& newer = At(next);
-      if (newer.is_durable && newer.resume_step < step) {
+      if (newer.is_durable && newer.resume_step < step &&
+          !newer.may_follow_lie) {
         Fail(
             Invariant::kOneGenerationPerStep,
             absl::StrCat(WorkerName(slot), " applied step ", step,

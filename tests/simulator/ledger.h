@@ -155,6 +155,8 @@ class Ledger {
     bool is_told = false;
     int lineage = 0;
     int resume_step = 0;
+    // Somebody may have said another step than its own before.
+    bool may_follow_lie = false;
     int size = 0;
     std::array<int, kWorkers> slots = {};          // by rank
     std::array<uint64_t, kWorkers> lives = {};     // incarnations, by rank

@@ -11,6 +11,7 @@
 #include "common/status/reason.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/placement/idle_pool.h"
 #include "server/coordinator/core/testing/action_text.h"
 #include "server/coordinator/core/testing/retained.h"
 #include "tests/simulator/assignment_payload.h"
@@ -227,8 +228,10 @@ void SimCoordinator::Do(coordinator::Persist& action) {
   }
   // By what is known as it is decided: a worker may join before it is durable.
   const auto* end = std::get_if<coordinator::JobEndedRecord>(&action.record);
-  if (end != nullptr && end->state == v1::JOB_STATE_FAILED)
+  if (end != nullptr && end->state == v1::JOB_STATE_FAILED &&
+      end->exit_code != static_cast<int>(ExitCode::kUsage)) {
     fails_rightly_ |= MayFail(end->exit_code);
+  }
   SimEvent event;
   event.version = life_;
   if (context_.bug == Bug::kToldBeforeDurable) {
@@ -482,12 +485,14 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 bool SimCoordinator::MayFail(int exit_code) const {
-  // A liar is believed where the job cannot go on without it.
+  // A liar, which is a member still, is believed where the job cannot go on without it.
   const coordinator::Job* const job = is_alive() ? ActiveJob() : nullptr;
-  if (context_.has_liar && job != nullptr &&
-      exit_code == static_cast<int>(ExitCode::kUsage) &&
-      coordinator::AliveCount(*job, v1::ROLE_WORKER) <= job->min_workers) {
-    return true;
+  if (exit_code == static_cast<int>(ExitCode::kUsage)) {
+    if (!context_.has_liar || job == nullptr) return false;
+    const int others = coordinator::AliveCount(*job, v1::ROLE_WORKER) - 1;
+    const coordinator::IdlePool idle(core_->state(), *job);
+    return others == 0 ||
+           others + idle.Count(coordinator::Hosts::kSound) < job->min_workers;
   }
   if (!is_alive() || context_.bad_way == BadHost::kNone ||
       exit_code != context_.BadCode()) {

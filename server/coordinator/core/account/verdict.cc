@@ -177,11 +177,11 @@ std::string PreparedText(const PreparedAnswer& mine,
                          mine.data_fingerprint);
 }
 
-// The first of the members that prepared rightly: as all of an earlier generation did;
-// else as those who hold the state if they are at one, else as more than half of all;
-// null if there are no such.
+// The first of the members that prepared rightly: as all did in the generation whose
+// state goes on; else as those who hold the state if they are at one, else as more than
+// half of all; null if there are no such.
 const Member* RightlyPrepared(const Job& job) {
-  if (job.agreed.has_value()) {
+  if (job.agreed.has_value() && job.resume_step > 0) {
     const auto as_before = std::find_if(
         job.members.begin(), job.members.end(), [&](const Member& member) {
           return IsCompared(member) &&

@@ -90,10 +90,10 @@ struct OddMember {
   std::string difference;
 };
 
-// The members that prepared differently from an earlier generation; where nobody
-// prepared like that one, or there is none, from those who hold the state, or from
-// more than half of the workers where it is held by nobody or they differ. With what
-// differs; empty if nobody can tell.
+// The members that prepared differently from the generation whose state goes on; where
+// nobody prepared like that one, or there is none, from those who hold the state, or
+// from more than half of the workers where it is held by nobody or they differ. With
+// what differs; empty if nobody can tell.
 [[nodiscard]] std::vector<OddMember> OddlyPrepared(const Job& job);
 
 // One that finished differently from more than half of the workers, and how; nullopt

@@ -50,8 +50,10 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
 }
 
 void KeepWithMember(Member& member, const v1::Notice& notice) {
-  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
     member.checkpoint_error.clear();
+    member.written_step = std::max(member.written_step, notice.step());
+  }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_FAILED) {
     member.checkpoint_error =
         absl::StrCat("after step ", notice.step(), ": ", notice.message());

@@ -137,13 +137,17 @@ bool GoesOnWithout(const State& state, const Job& job, const Member& member) {
 // true if that ends the job: it is the second one to say so, or the job would not go on
 // without it anyway.
 bool MustBeCorrected(const State& state, Job& job, const Member& member) {
-  const std::string& name = member.identity.worker;
-  if (job.usage_witnesses.contains(name) || !GoesOnWithout(state, job, member))
+  const auto life_of = [](const Member& one) {
+    return Job::Life(one.identity.worker, one.identity.incarnation);
+  };
+  if (job.usage_witnesses.contains(life_of(member)) ||
+      !GoesOnWithout(state, job, member)) {
     return true;
-  for (const Member& other : job.members) {
-    if (!other.is_lost) job.usage_witnesses.insert(other.identity.worker);
   }
-  job.usage_witnesses.erase(name);
+  for (const Member& other : job.members) {
+    if (!other.is_lost) job.usage_witnesses.insert(life_of(other));
+  }
+  job.usage_witnesses.erase(life_of(member));
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
 namespace ringmaster::coordinator {
@@ -156,8 +157,11 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
       other == nullptr ? std::string()
                        : absl::StrCat("they failed in job ", other->job_id,
                                       " and in job ", job.id);
+  // What is wrong with a job says nothing of the host to others.
+  const bool may_be_job =
+      blame.exit_code == static_cast<int>(ExitCode::kUsage) && !blame.is_unfit;
   Quarantine(turn, job, worker, std::move(blame), /*is_for_all=*/false);
-  if (other != nullptr &&
+  if (other != nullptr && !may_be_job &&
       GoesWellElsewhere(turn.state, job, worker.role, worker.host_key)) {
     Quarantine(turn, job, worker, {why}, /*is_for_all=*/true);
   }

@@ -122,11 +122,14 @@ bool LacksCheckpoint(const Job& job, int64_t step) {
                      [](const Member& member) { return member.is_lost; });
 }
 
-// The others finish without it, and write their state once more if it may have written
-// its own. Its loss is looked at like any other.
+// The others finish without it, and write the last checkpoint once more if it was the
+// one that wrote it. Its loss is looked at like any other.
 void LoseOddlyFinished(Turn& turn, Job& job, const OddMember& odd) {
   const Worker& worker = *turn.state.FindWorker(odd.worker);
-  job.figures.set_checkpoint_step(0);
+  if (MemberOf(turn.state, worker)->written_step >=
+      job.figures.checkpoint_step()) {
+    job.figures.set_checkpoint_step(0);
+  }
   CloseForViolation(turn, worker, odd.difference);
 }
 

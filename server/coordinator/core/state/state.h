@@ -181,8 +181,9 @@ struct Member {
   // The figures that it last reported.
   std::shared_ptr<const v1::RankFigures> rank_figures;
   // Why its latest checkpoint in this generation could not be written; empty if it
-  // was.
+  // was. The newest one that it wrote.
   std::string checkpoint_error;
+  int64_t written_step = 0;
   std::optional<PreparedAnswer> prepared;
   std::optional<HaltedAnswer> halted;
   std::optional<FinishedAnswer> finished;
@@ -483,10 +484,11 @@ struct Job : JobTerms {
   int failures = 0;
   int64_t failed_step = -1;
   int64_t failed_generation = 0;
-  // The workers that were members, too, when one that trained said that a field of the
-  // job must be corrected: one of them makes it two who say so. No newcomer does, who
-  // may be the first one under another name.
-  std::set<std::string> usage_witnesses;
+  // The processes that were members, too, when one that trained said that a field of
+  // the job must be corrected: one of them makes it two who say so. No newcomer does,
+  // who may be the first one under another name, or in another's place.
+  using Life = std::pair<std::string, uint64_t>;  // name, incarnation
+  std::set<Life> usage_witnesses;
   // Broken links since the last committed step, and pairs to keep apart.
   LinkFaults links;
   // The rank that `figures` came from.
