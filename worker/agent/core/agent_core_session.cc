@@ -221,8 +221,10 @@ bool AgentCore::IsSaved() const {
 bool AgentCore::MustStay() const {
   if (generation_ == 0 || is_rehearsal_) return false;
   if (!shards_.empty()) return true;
-  const bool has_failed =
-      state_ == AgentState::kPaused && ended_.end == RunEnd::kFailed;
+  // One that only could not read a file may be asked to hand over.
+  const bool has_failed = state_ == AgentState::kPaused &&
+                          ended_.end == RunEnd::kFailed &&
+                          ExitCodeOf(ended_.status) != ExitCode::kUnreadable;
   // Nobody can take over while the coordinator is away.
   const bool is_safe = !is_session_up() && IsSaved();
   return protocol_ >= kLeaveProtocol && position_.complete_step > 0 &&

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/protocol/enum_name.h"
+#include "common/status/exit_code.h"
 #include "worker/agent/core/agent_core.h"
 
 namespace ringmaster::agent {
@@ -212,9 +213,11 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
     event.notice.set_message(args.Text("text"));
     return event;
   }
-  const absl::Status status(
+  absl::Status status(
       CodeOf(args.Text("code")).value_or(absl::StatusCode::kInternal),
       args.Text("text"));
+  if (const int64_t exit = args.Number("exit", -1); exit >= 0)
+    status = WithExitCode(std::move(status), static_cast<ExitCode>(exit));
   if (name == "prepare-failed") {
     return TrainerPrepareFailed{g, status, PositionOf(args)};
   }
