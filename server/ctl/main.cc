@@ -1,4 +1,6 @@
 // The `ringctl` binary.
+#include <openssl/crypto.h>
+
 #include <string>
 #include <vector>
 
@@ -11,6 +13,10 @@
 #include "server/ctl/terminal/interrupts.h"
 
 int main(int argc, char** argv) {
+  // Threads of gRPC that have used it may still be about to end as the process does,
+  // after OpenSSL has cleaned up (OPENSSL_init_crypto(3)): once in thousands of calls
+  // memory was freed twice. What is left at the end the kernel takes.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   ringmaster::ctl::Interrupts::Block();
   ringmaster::SetResolverOptions();
   // Its lines are for programs that nobody watches; here only errors interrupt.
