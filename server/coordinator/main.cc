@@ -35,6 +35,7 @@
 #include "common/program/service_manager.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/grpc_log.h"
+#include "common/rpc/openssl_exit.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
@@ -434,6 +435,7 @@ absl::StatusOr<std::unique_ptr<PageServer>> StartPage(
 
 absl::Status Serve(const CommandLine& line, const sigset_t& signals,
                    const ServiceManager& service) {
+  KeepOpenSslAtExit();
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   RETURN_IF_ERROR(StartLog(line.program, "coordinator", ""));
   RedirectGrpcLog();

@@ -1,6 +1,4 @@
 // The `ringctl` binary.
-#include <openssl/crypto.h>
-
 #include <string>
 #include <vector>
 
@@ -8,15 +6,13 @@
 #include "common/logging/logging.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
+#include "common/rpc/openssl_exit.h"
 #include "server/ctl/commands/command_line.h"
 #include "server/ctl/terminal/console.h"
 #include "server/ctl/terminal/interrupts.h"
 
 int main(int argc, char** argv) {
-  // Threads of gRPC that have used it may still be about to end as the process does,
-  // after OpenSSL has cleaned up (OPENSSL_init_crypto(3)): once in thousands of calls
-  // memory was freed twice. What is left at the end the kernel takes.
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  ringmaster::KeepOpenSslAtExit();
   ringmaster::ctl::Interrupts::Block();
   ringmaster::SetResolverOptions();
   // Its lines are for programs that nobody watches; here only errors interrupt.

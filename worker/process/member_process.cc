@@ -35,6 +35,7 @@
 #include "common/protocol/labels.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
+#include "common/rpc/openssl_exit.h"
 #include "common/secrets/random.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -189,6 +190,7 @@ Health CheckHealth(Agent& agent, bool is_attached) {
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                  const WorkerFlags& flags, int slot,
                                  const ServiceManager& service) {
+  KeepOpenSslAtExit();
   SetResolverOptions();
   RETURN_IF_ERROR(StartLog(flags.program, program.name,
                            SlotName(flags.name, slot, flags.slots)));

@@ -1,6 +1,7 @@
 #include "worker/train/exchange/all_reduce_sync.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <span>
@@ -11,6 +12,7 @@
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "worker/collective/gather_words.h"
 #include "worker/figures/step_record.h"
 #include "worker/train/exchange/non_finite_ranks.h"
 #include "worker/train/state/move_elements.h"
@@ -196,10 +198,9 @@ absl::Status AllReduceSync::GatherParameters() {
 }
 
 absl::StatusOr<std::vector<int>> AllReduceSync::RanksThat(bool own) {
-  std::vector<int64_t> flags(static_cast<size_t>(communicator_.world_size()));
-  flags[static_cast<size_t>(communicator_.rank())] = own ? 1 : 0;
-  RETURN_IF_ERROR(communicator_.Run(
-      AllGather(BufferView::Of(std::span<int64_t>(flags))), Deadline()));
+  const std::array<int64_t, 1> flag = {own ? 1 : 0};
+  ASSIGN_OR_RETURN(const std::vector<int64_t> flags,
+                   GatherWords(flag, communicator_, Deadline()));
   std::vector<int> ranks;
   for (size_t rank = 0; rank < flags.size(); ++rank) {
     if (flags[rank] != 0) ranks.push_back(static_cast<int>(rank));

@@ -18,6 +18,7 @@
 #include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/directory_identity.h"
 #include "worker/checkpoint/export_model.h"
+#include "worker/collective/gather_words.h"
 
 namespace ringmaster {
 namespace {
@@ -119,15 +120,11 @@ JobFiles::Standing JobFiles::OwnStanding(int local_rank, int rank) {
 absl::StatusOr<std::vector<JobFiles::Standing>> JobFiles::Exchange(
     const Standing& own, Communicator& communicator, MonotonicTime deadline) {
   constexpr size_t kWords = 5;
-  const auto count = static_cast<size_t>(communicator.world_size());
-  std::vector<int64_t> words(count * kWords);
   const std::array<int64_t, kWords> mine = {
       own.directory, own.figures, own.last_step, own.is_whole, own.steps};
-  std::copy(mine.begin(), mine.end(),
-            words.begin() + communicator.rank() * int{kWords});
-  RETURN_IF_ERROR(communicator.Run(
-      AllGather(BufferView::Of(std::span<int64_t>(words))), deadline));
-  std::vector<Standing> standings(count);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> words,
+                   GatherWords(mine, communicator, deadline));
+  std::vector<Standing> standings(words.size() / kWords);
   auto word = words.begin();
   for (Standing& standing : standings) {
     standing.directory = *word++;
@@ -146,13 +143,9 @@ absl::Status JobFiles::AgreeOnEvaluations(Communicator& communicator,
   // Those of steps that will be repeated are made again.
   if (state_.evaluations().last_step > state_.applied_step())
     state_.evaluations() = EvaluationHistory();
-  std::vector<int64_t> words(static_cast<size_t>(communicator.world_size()) *
-                             Words().size());
   const auto own = std::bit_cast<Words>(state_.evaluations());
-  std::ranges::copy(
-      own, words.begin() + communicator.rank() * static_cast<int>(own.size()));
-  RETURN_IF_ERROR(communicator.Run(
-      AllGather(BufferView::Of(std::span<int64_t>(words))), deadline));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> words,
+                   GatherWords(own, communicator, deadline));
   for (auto at = words.begin(); at != words.end();
        at += static_cast<int>(own.size())) {
     Words theirs;

@@ -16,6 +16,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
 #include "common/transport/blamed_peer.h"
+#include "worker/collective/gather_words.h"
 #include "worker/train/state/move_elements.h"
 #include "xxhash.h"
 
@@ -69,14 +70,8 @@ PartSettler::PartSettler(TrainingState& state, Communicator& communicator,
 
 absl::StatusOr<std::vector<int64_t>> PartSettler::Gather(
     std::span<const int64_t> own) {
-  std::vector<int64_t> words(own.size() *
-                             static_cast<size_t>(communicator_.world_size()));
-  std::ranges::copy(own, words.begin() + communicator_.rank() *
-                                             static_cast<int64_t>(own.size()));
-  RETURN_IF_ERROR(
-      communicator_.Run(AllGather(BufferView::Of(std::span<int64_t>(words))),
-                        clock_.Now() + options_.broadcast.wait_timeout));
-  return words;
+  return GatherWords(own, communicator_,
+                     clock_.Now() + options_.broadcast.wait_timeout);
 }
 
 PartSettler::Phase PartSettler::OwnPhase() const {

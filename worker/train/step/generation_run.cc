@@ -1,6 +1,7 @@
 #include "worker/train/step/generation_run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "common/plan/counter_random.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
+#include "worker/collective/gather_words.h"
 #include "worker/train/exchange/non_finite_ranks.h"
 #include "worker/train/step/evaluation.h"
 
@@ -125,24 +127,21 @@ bool GenerationRun::IsLeaver() const {
 absl::Status GenerationRun::AwaitLetGo() {
   if (!parts_.state.is_sharded()) return absl::OkStatus();
   const MonotonicTime latest = parts_.clock.Now() + kLetGoPatience;
-  const auto ranks = static_cast<size_t>(parts_.communicator.world_size());
-  const auto own = static_cast<size_t>(parts_.communicator.rank());
   while (true) {
     // Has this rank been told, how many have, and is it late? Rank 0's clock decides.
-    constexpr size_t kWords = 3;
-    std::vector<int64_t> words(ranks * kWords);
-    words[own * kWords] = parts_.wishes.let_go.load(std::memory_order_relaxed);
-    words[own * kWords + 1] =
-        parts_.wishes.let_go_count.load(std::memory_order_relaxed);
-    words[own * kWords + 2] = parts_.clock.Now() >= latest;
-    RETURN_IF_ERROR(parts_.communicator.Run(
-        AllGather(BufferView::Of(std::span<int64_t>(words))),
-        parts_.clock.Now() + wait_timeout_));
+    const MonotonicTime now = parts_.clock.Now();
+    const std::array<int64_t, 3> own = {
+        parts_.wishes.let_go.load(std::memory_order_relaxed),
+        parts_.wishes.let_go_count.load(std::memory_order_relaxed),
+        now >= latest};
+    ASSIGN_OR_RETURN(
+        const std::vector<int64_t> words,
+        GatherWords(own, parts_.communicator, now + wait_timeout_));
     int64_t told = 0;
     int64_t let_go = 0;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      told += words[rank * kWords];
-      let_go = std::max(let_go, words[rank * kWords + 1]);
+    for (size_t at = 0; at < words.size(); at += own.size()) {
+      told += words[at];
+      let_go = std::max(let_go, words[at + 1]);
     }
     if (told >= let_go || words[2] != 0) return absl::OkStatus();
     absl::SleepFor(kLetGoPoll);
@@ -198,14 +197,11 @@ absl::Status GenerationRun::MakeUpForEvaluation(int64_t step) {
 // Where a coordinator is away, only those that know it may leave. One that cannot be
 // told stays for as long as it does, so an error here costs nothing else.
 void GenerationRun::ShareSavedStep(int64_t step) {
-  std::vector<int64_t> saved(
-      static_cast<size_t>(parts_.communicator.world_size()));
-  saved[static_cast<size_t>(parts_.communicator.rank())] =
-      parts_.board.progress().figures.checkpoint_step();
-  const absl::Status told = parts_.communicator.Run(
-      AllGather(BufferView::Of(std::span<int64_t>(saved))),
-      parts_.clock.Now() + wait_timeout_);
-  if (told.ok() && *std::max_element(saved.begin(), saved.end()) == step)
+  const std::array<int64_t, 1> own = {
+      parts_.board.progress().figures.checkpoint_step()};
+  const absl::StatusOr<std::vector<int64_t>> saved =
+      GatherWords(own, parts_.communicator, parts_.clock.Now() + wait_timeout_);
+  if (saved.ok() && *std::ranges::max_element(*saved) == step)
     parts_.board.RecordCheckpoint(step);
 }
 

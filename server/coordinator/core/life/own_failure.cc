@@ -11,6 +11,7 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
@@ -63,24 +64,16 @@ std::set<std::string> FailedHosts(const State& state, const Job& job,
 // role has not failed with `exit_code`; 0: with any.
 bool HasUntriedHost(const State& state, const Job& job, v1::Role role,
                     int exit_code) {
-  const auto has_failed = [&](std::string_view host_key) {
-    return std::ranges::any_of(
-        state.quarantines, [&](const HostQuarantine& quarantine) {
-          return quarantine.job_id == job.id &&
-                 quarantine.host_key == host_key && quarantine.exit_code != 0 &&
-                 (exit_code == 0 || quarantine.exit_code == exit_code);
-        });
-  };
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
     const bool is_there =
         worker.state != v1::WORKER_STATE_DRAINING && worker.job_id == job.id;
     return worker.role == role && (is_there || IsOnOffer(state, job, worker)) &&
-           !has_failed(worker.host_key);
+           !HasFailedOn(state, job, worker.host_key, exit_code);
   };
   const auto may_come_back = [&](const Member& member) {
     return member.is_lost && member.identity.role == role &&
-           !has_failed(member.identity.host_key);
+           !HasFailedOn(state, job, member.identity.host_key, exit_code);
   };
   return std::any_of(state.workers.begin(), state.workers.end(), is_untried) ||
          std::any_of(job.members.begin(), job.members.end(), may_come_back);
@@ -123,14 +116,15 @@ int CountFailure(Job& job) {
   return job.failures;
 }
 
-// Returns true if `job` goes on at once without `member`, with the others and idle
-// workers.
-bool GoesOnWithout(const State& state, const Job& job, const Member& member) {
-  const v1::Role role = member.identity.role;
-  const int others = AliveCount(job, role) - 1;
-  return others > 0 &&
-         others + IdlePool(state, job, role).Count(Hosts::kSound) >=
-             LeastCount(job, role);
+// Returns true if others hold what `job` has made, and can go on at once without
+// `member`.
+bool IsSpare(const State& state, const Job& job, const Member& member) {
+  const auto goes = [&member](const Worker& worker) {
+    return worker.name == member.identity.worker;
+  };
+  std::set<const Worker*> taken;
+  return !IsLast(job, member) &&
+         CanDoWithout(state, job, goes, Hosts::kSound, taken);
 }
 
 // `member`, which has prepared, says that a field of `job` must be corrected. Returns
@@ -141,7 +135,7 @@ bool MustBeCorrected(const State& state, Job& job, const Member& member) {
     return Job::Life(one.identity.worker, one.identity.incarnation);
   };
   if (job.usage_witnesses.contains(life_of(member)) ||
-      !GoesOnWithout(state, job, member)) {
+      !IsSpare(state, job, member)) {
     return true;
   }
   for (const Member& other : job.members) {

@@ -157,7 +157,7 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
       other == nullptr ? std::string()
                        : absl::StrCat("they failed in job ", other->job_id,
                                       " and in job ", job.id);
-  // What is wrong with a job says nothing of the host to others.
+  // A fault of the job says nothing of the host to other jobs.
   const bool may_be_job =
       blame.exit_code == static_cast<int>(ExitCode::kUsage) && !blame.is_unfit;
   Quarantine(turn, job, worker, std::move(blame), /*is_for_all=*/false);
@@ -167,14 +167,15 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
   }
 }
 
-bool HasFailedOn(const State& state, const Job& job,
-                 std::string_view host_key) {
-  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
-                     [&](const HostQuarantine& quarantine) {
-                       return quarantine.job_id == job.id &&
-                              quarantine.exit_code != 0 &&
-                              quarantine.host_key == host_key;
-                     });
+bool HasFailedOn(const State& state, const Job& job, std::string_view host_key,
+                 int exit_code) {
+  return std::any_of(
+      state.quarantines.begin(), state.quarantines.end(),
+      [&](const HostQuarantine& quarantine) {
+        return quarantine.job_id == job.id && quarantine.exit_code != 0 &&
+               (exit_code == 0 || quarantine.exit_code == exit_code) &&
+               quarantine.host_key == host_key;
+      });
 }
 
 bool GoesWellElsewhere(const State& state, const Job& job, v1::Role role,

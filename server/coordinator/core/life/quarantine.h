@@ -52,9 +52,9 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
                   Blame blame);
 
 // Returns true if `job` leaves that host out because a worker failed there by its
-// own fault.
+// own fault, with `exit_code`; 0: with any.
 [[nodiscard]] bool HasFailedOn(const State& state, const Job& job,
-                               std::string_view host_key);
+                               std::string_view host_key, int exit_code = 0);
 
 // Returns true if the job has been prepared by all, or by a member of that role on
 // a host other than `host_key` where none has failed. Ranks of one host show
