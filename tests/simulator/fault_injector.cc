@@ -244,7 +244,7 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       context_.mute = slot;
       context_.mute_until = until;
       Touch(slot, until);
-      context_.ledger.OnMute(until);
+      context_.ledger.OnMute(slot, until);
       return;
     case FaultKind::kLeaveAll:
       LeaveAll(/*everybody=*/fault.directions == 1);
@@ -303,6 +303,7 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       return;
     case FaultKind::kLiar:
       context_.liar = slot;
+      context_.ledger.OnLiar(slot, until);
       cluster_.workers[slot]->LieUntil(until);
       return;
     default:

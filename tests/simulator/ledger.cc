@@ -4,8 +4,10 @@
 #include <bit>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/protocol/enum_name.h"
+#include "server/coordinator/core/faults/link_faults.h"
 #include "tests/simulator/random.h"
 
 namespace ringmaster::simulator {
@@ -295,8 +297,20 @@ void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
                   });
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
   const int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
-  if (slot >= 0 && is_alive && since > touched) {
-    if (is_for_link && since <= mute_until_ && ++innocents_ <= kMostInnocents) {
+  // That it closed its links again and again counts for a while.
+  const bool was_mute =
+      slot >= 0 && slot == mute_slot_ &&
+      since <= mute_until_ + absl::ToInt64Nanoseconds(
+                                 coordinator::LinkFaults::kClosedWindow) &&
+      absl::StrContains(event.message(), "times in short succession");
+  if (slot >= 0 && is_alive && since > touched && !was_mute) {
+    bool lies_beside_another = false;
+    for (int other = 0; other < kWorkers; ++other) {
+      lies_beside_another |= since <= liar_until_ && other != liar_slot_ &&
+                             since <= touched_until_[other];
+    }
+    if (is_for_link && (since <= mute_until_ || lies_beside_another) &&
+        ++innocents_ <= kMostInnocents) {
       return;
     }
     Fail(Invariant::kEvictionsHaveCause,

@@ -118,7 +118,15 @@ class Ledger {
   void OnOwnFailure() { ++own_failures_; }
   // Until then a worker fails without a word: before it goes, one that alone reports
   // it may.
-  void OnMute(int64_t until) { mute_until_ = until; }
+  void OnMute(int slot, int64_t until) {
+    mute_slot_ = slot;
+    mute_until_ = until;
+  }
+  // So it may while one lies, if a fault of a third is under way: both accuse it.
+  void OnLiar(int slot, int64_t until) {
+    liar_slot_ = slot;
+    liar_until_ = until;
+  }
   // How many did since the last committed step.
   int own_failures() const { return own_failures_; }
   // Until `until`, the simulation's own faults may explain any event at this
@@ -211,7 +219,10 @@ class Ledger {
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int own_failures_ = 0;
   int64_t mute_until_ = -1;
-  // Since the last committed step: those who went for one that is mute, and the
+  int mute_slot_ = -1;
+  int64_t liar_until_ = -1;
+  int liar_slot_ = -1;
+  // Since the last committed step: those who went for another, and the
   // generations that were formed.
   int innocents_ = 0;
   int attempts_ = 0;

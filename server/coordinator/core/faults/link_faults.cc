@@ -1,6 +1,7 @@
 #include "server/coordinator/core/faults/link_faults.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 #include <tuple>
 
@@ -21,15 +22,17 @@ bool IsExplained(const LinkReport& report,
       });
 }
 
-// Ends by index, and which of them are linked.
+// Members by index: the ends first, then others that reports name.
 struct Graph {
   std::vector<LinkEnd> ends;
-  std::vector<int> link_counts;  // those with others included
-  // Those that have reported it, if they are several.
-  std::vector<int> accusers;
-  // Those of these links that the other end has not reported.
-  std::vector<int> accusations;
-  std::vector<int> failed_probes;  // of others that tried to connect to it
+  // By end: the members that it has links with, those with others included,
+  std::vector<std::set<size_t>> linked;
+  // those that have reported it,
+  std::vector<std::set<size_t>> accusers;
+  // those that it has reported and that have not reported it,
+  std::vector<std::set<size_t>> accused;
+  // and those that tried to connect to it in vain.
+  std::vector<std::set<size_t>> failed_probers;
   std::vector<std::pair<size_t, size_t>> links;
 };
 
@@ -47,62 +50,85 @@ Graph GraphOf(const std::vector<LinkReport>& links,
               const std::vector<LinkEnd>& ends) {
   std::vector<LinkReport> reports = links;
   reports.insert(reports.end(), others.begin(), others.end());
-  const Pairs pairs = PairsOf(reports);
   Graph graph;
-  const auto index_of = [&graph](const std::string& worker) {
-    size_t i = 0;
-    while (i < graph.ends.size() && graph.ends[i].worker != worker) ++i;
-    return i;
+  std::map<std::string, size_t> members;
+  const auto index_of = [&members](const std::string& name) {
+    return members.emplace(name, members.size()).first->second;
   };
   for (const LinkEnd& end : ends) {
-    const auto count =
-        std::count_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
-          return pair.first == end.worker || pair.second == end.worker;
+    const bool is_named = std::any_of(
+        reports.begin(), reports.end(), [&end](const LinkReport& report) {
+          return report.observer == end.worker || report.peer == end.worker;
         });
-    if (count == 0) continue;
+    if (!is_named) continue;
+    index_of(end.worker);
     graph.ends.push_back(end);
-    graph.link_counts.push_back(static_cast<int>(count));
-    std::set<std::string> accused;
-    std::set<std::string> accusers;
-    std::set<std::string> probers;
-    for (const LinkReport& report : reports)
-      if (report.observer == end.worker) accused.insert(report.peer);
-    for (const LinkReport& report : reports) {
-      if (report.peer != end.worker) continue;
-      accused.erase(report.observer);
-      accusers.insert(report.observer);
-      if (report.is_probed) probers.insert(report.observer);
+  }
+  const size_t count = graph.ends.size();
+  for (auto* const sets : {&graph.linked, &graph.accusers, &graph.accused,
+                           &graph.failed_probers}) {
+    sets->resize(count);
+  }
+  for (const LinkReport& report : reports) {
+    const size_t observer = index_of(report.observer);
+    const size_t peer = index_of(report.peer);
+    if (observer < count) {
+      graph.linked[observer].insert(peer);
+      graph.accused[observer].insert(peer);
     }
-    graph.accusers.push_back(
-        accusers.size() > 1 ? static_cast<int>(accusers.size()) : 0);
-    graph.accusations.push_back(static_cast<int>(accused.size()));
-    graph.failed_probes.push_back(static_cast<int>(probers.size()));
+    if (peer < count) {
+      graph.linked[peer].insert(observer);
+      graph.accusers[peer].insert(observer);
+      if (report.is_probed) graph.failed_probers[peer].insert(observer);
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    for (const size_t accuser : graph.accusers[i]) {
+      graph.accused[i].erase(accuser);
+    }
   }
   for (const auto& [a, b] : PairsOf(links)) {
     const size_t i = index_of(a);
     const size_t j = index_of(b);
-    if (i < graph.ends.size() && j < graph.ends.size()) {
-      graph.links.emplace_back(i, j);
-    }
+    if (i < count && j < count) graph.links.emplace_back(i, j);
   }
   return graph;
 }
 
 using Cover = std::vector<size_t>;
 
-// Higher is better among covers of one size.
+bool Has(const Cover& cover, size_t end) {
+  return std::find(cover.begin(), cover.end(), end) != cover.end();
+}
+
+// Higher is better among covers of one size. What one of a cover has with another
+// says nothing against it if the other is at fault anyway: that one has links with
+// several besides.
 auto RatingOf(const Graph& graph, const Cover& cover) {
-  int links = 0;
-  int accusers = 0;
-  int accusations = 0;
-  int failed_probes = 0;
+  Cover at_fault;
+  for (const size_t i : cover) {
+    const auto besides =
+        std::count_if(graph.linked[i].begin(), graph.linked[i].end(),
+                      [&cover](size_t member) { return !Has(cover, member); });
+    if (besides > 1) at_fault.push_back(i);
+  }
+  const auto count = [&at_fault](const std::set<size_t>& members) {
+    return std::count_if(
+        members.begin(), members.end(),
+        [&at_fault](size_t member) { return !Has(at_fault, member); });
+  };
+  std::ptrdiff_t links = 0;
+  std::ptrdiff_t accusers = 0;
+  std::ptrdiff_t accusations = 0;
+  std::ptrdiff_t failed_probes = 0;
   std::vector<uint64_t> orders;
   std::vector<int> ranks;
   for (const size_t i : cover) {
-    links += graph.link_counts[i];
-    accusers += graph.accusers[i];
-    accusations += graph.accusations[i];
-    failed_probes += graph.failed_probes[i];
+    links += count(graph.linked[i]);
+    const std::ptrdiff_t voices = count(graph.accusers[i]);
+    accusers += voices > 1 ? voices : 0;
+    accusations += count(graph.accused[i]);
+    failed_probes += count(graph.failed_probers[i]);
     orders.push_back(graph.ends[i].join_order);
     ranks.push_back(graph.ends[i].rank);
   }
@@ -110,10 +136,6 @@ auto RatingOf(const Graph& graph, const Cover& cover) {
   std::sort(ranks.rbegin(), ranks.rend());
   return std::tuple(links, accusers, accusations, failed_probes,
                     std::move(orders), std::move(ranks));
-}
-
-bool Has(const Cover& cover, size_t end) {
-  return std::find(cover.begin(), cover.end(), end) != cover.end();
 }
 
 // One of the two ends of a link that `cover` does not cover must be given up.

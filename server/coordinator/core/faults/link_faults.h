@@ -80,7 +80,8 @@ struct LinkEnd {
 // `ends` count too), then the one that more have reported, if they are several,
 // then the one with more links that only it has reported, then the one that more
 // could not connect to when they were asked to, then the one whose members joined
-// last, then the one with the higher ranks. Exact by branch and
+// last, then the one with the higher ranks. What is between two of a set does not
+// count for one of them if the other has links with several besides. Exact by branch and
 // bound up to kMaxExactEnds ends with links; beyond that greedy, the most links
 // first. `others` are reports that count for that order alone: their links need
 // not be covered.

@@ -218,6 +218,21 @@ TEST(SmallestCoverTest, OfTwoThatReportEachOtherWhoCouldNotBeReachedGoes) {
               ElementsAre("a"));
 }
 
+// "cut" reaches nobody, and b alone says so of a.
+TEST(SmallestCoverTest, ALinkWithOneThatIsAtFaultAnywaySaysNothing) {
+  EXPECT_THAT(
+      SmallestCover({{"cut", "a"}, {"cut", "c"}, {"cut", "d"}, {"b", "a"}},
+                    Ends({"b", "a", "c", "d", "cut"})),
+      ElementsAre("b", "cut"));
+}
+
+// As that would not: "x" and "y" have but the one link.
+TEST(SmallestCoverTest, ALinkWithOneThatMayBeInnocentCounts) {
+  EXPECT_THAT(SmallestCover({{"x", "y"}, {"b", "a"}},
+                            Ends({"y", "b", "x", "a"}), {{"b", "x"}}),
+              ElementsAre("b", "x"));
+}
+
 TEST(SmallestCoverTest, OfThoseThatJoinedTogetherTheHigherRankGoes) {
   EXPECT_THAT(
       SmallestCover({{"a", "b"}, {"b", "a"}}, {{"a", 7, 5}, {"b", 7, 2}}),

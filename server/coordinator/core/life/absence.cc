@@ -126,9 +126,14 @@ bool IsOfUse(const Job& job, const AbsentMember& absent) {
 // What `absent` holds of what the job's generation goes on from.
 HaltedAnswer AnswerIn(const Job& job, const AbsentMember& absent) {
   HaltedAnswer answer = *absent.answer;
-  if (!IsOfPresent(job, absent)) {
+  if (IsOfPresent(job, absent)) return answer;
+  answer.complete_step = std::min(answer.complete_step, job.resume_step);
+  if (job.sharding.shards > 0) {
     answer.applied_step = std::min(answer.applied_step, job.resume_step);
-    answer.complete_step = std::min(answer.complete_step, job.resume_step);
+  } else {
+    // It cannot go back behind a step that it applied, even if the others said that
+    // there was none.
+    answer.complete_step = std::max(answer.complete_step, answer.applied_step);
   }
   return answer;
 }

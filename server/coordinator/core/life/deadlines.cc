@@ -29,7 +29,7 @@ MonotonicTime EarliestOf(const Job& job) {
        job.rehearsal_deadline, job.pause_deadline, job.halt_deadline,
        job.stop_deadline, job.suspicion_deadline, job.reattach_deadline,
        job.return_deadline, job.holders_deadline, job.hand_over_deadline,
-       job.suspend_retry, EarlyProbeDeadline(job), ProgressDeadline(job)});
+       job.rest_deadline, job.suspend_retry, EarlyProbeDeadline(job), ProgressDeadline(job)});
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -56,6 +56,10 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   if (is_due(&Job::pause_deadline)) OnPauseDeadline(turn, job);
   if (is_due(&Job::link_check)) OnLinkCheck(turn, job);
   if (is_due(&Job::gang_deadline)) turn.ScheduleSoon();
+  if (is_due(&Job::rest_deadline)) {
+    job.rest_deadline = MonotonicTime::InfiniteFuture();
+    turn.ScheduleSoon();
+  }
   if (is_due(&Job::suspend_retry)) {
     job.suspend_retry = MonotonicTime::InfiniteFuture();
     job.has_closed = false;

@@ -133,6 +133,8 @@ void RollBack(Turn& turn, Job& job) {
   if (!is_saved) CountRollback(job);
   const bool had_set_back = std::exchange(job.updates_set_back, 0) != 0;
   job.updates_to_set_back = 0;
+  // A coordinator that has restarted knows it from the steps alone.
+  job.has_prepared |= best > 0;
   job.best_step = 0;
   job.figures.set_step(0);
   for (Member& member : job.members) {
@@ -625,6 +627,7 @@ void ClearDeadlines(Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.rest_deadline = MonotonicTime::InfiniteFuture();
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();

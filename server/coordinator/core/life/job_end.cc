@@ -32,6 +32,8 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   NoteNoMembers(job, end.time);
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
+  job.early_losses.clear();
+  job.proven_hosts.clear();
   turn.state.active_jobs.erase(job.number);
   turn.ScheduleSoon();
   if (job.state == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);

@@ -11,7 +11,6 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
-#include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
@@ -87,6 +86,14 @@ bool IsLast(const Job& job, const Member& member) {
                       });
 }
 
+// `job` has made steps on some host without failing there with `exit_code`.
+bool HasGoneWell(const State& state, const Job& job, int exit_code) {
+  return std::any_of(job.proven_hosts.begin(), job.proven_hosts.end(),
+                     [&](const std::string& host) {
+                       return !HasFailedOn(state, job, host, exit_code);
+                     });
+}
+
 std::string SameText(const std::set<std::string>& hosts) {
   if (hosts.size() <= 1) return "";
   return absl::StrCat("; the same on hosts ", absl::StrJoin(hosts, ", "));
@@ -117,14 +124,14 @@ int CountFailure(Job& job) {
 }
 
 // Returns true if others hold what `job` has made, and can go on at once without
-// `member`.
+// `member`: also those who leave, since they stay until others hold it.
 bool IsSpare(const State& state, const Job& job, const Member& member) {
-  const auto goes = [&member](const Worker& worker) {
-    return worker.name == member.identity.worker;
-  };
-  std::set<const Worker*> taken;
-  return !IsLast(job, member) &&
-         CanDoWithout(state, job, goes, Hosts::kSound, taken);
+  if (IsLast(job, member) || job.is_benchmark || job.runs_commands)
+    return false;
+  const v1::Role role = member.identity.role;
+  const auto idle =
+      static_cast<int>(IdlePool(state, job, role).Packed(Hosts::kSound).size());
+  return AliveCount(job, role) - 1 + idle >= LeastCount(job, role);
 }
 
 // `member`, which has prepared, says that a field of `job` must be corrected. Returns
@@ -176,8 +183,9 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
     return absl::StrCat("; so it was ", job.failures,
                         " times without getting beyond step ", job.best_step);
   }
-  // Whoever held the state has failed.
-  if (!IsLast(job, member)) return std::nullopt;
+  // Whoever held the state has failed, unless others have left where it went well.
+  if (!IsLast(job, member) || HasGoneWell(turn.state, job, verdict.exit_code()))
+    return std::nullopt;
   return Everywhere(turn.state, job, member, verdict.exit_code());
 }
 
@@ -336,6 +344,12 @@ void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
 
 void NoteStepMade(Job& job) {
   job.has_made_step = true;
+  if (std::exchange(job.proven_generation, job.generation) != job.generation) {
+    for (const Member& member : job.members) {
+      if (!member.is_lost && member.identity.role == v1::ROLE_WORKER)
+        job.proven_hosts.insert(member.identity.host_key);
+    }
+  }
   if (job.early_losses.empty()) return;
   for (const Member& member : job.members) {
     if (!member.is_lost) job.early_losses.erase(member.identity.host_key);

@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/progress.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -78,6 +79,12 @@ bool IsDone(const Job& job, const Member& member) {
          (job.state == v1::JOB_STATE_PREPARING && member.prepared.has_value());
 }
 
+// A lost member gives nothing any more: whoever waits for it waits in vain.
+bool IsLost(const Job& job, int rank) {
+  return rank >= 0 && rank < static_cast<int>(job.members.size()) &&
+         job.members[rank].is_lost;
+}
+
 // By rank: the rank that it waits for, -1 for none.
 std::vector<int> WaitsOf(const State& state, const Job& job) {
   std::vector<int> waits(job.members.size(), -1);
@@ -137,9 +144,11 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
   // Checking all members at each beat would cost their number squared.
   const MonotonicTime earliest =
       job.last_progress +
-      job.progress.LeastPatience(MemberCount(job, v1::ROLE_WORKER),
-                                 turn.config.failure_budget,
-                                 turn.config.progress_cap);
+      (IsLost(job, beat.waiting_for_rank)
+           ? turn.config.failure_budget
+           : job.progress.LeastPatience(MemberCount(job, v1::ROLE_WORKER),
+                                        turn.config.failure_budget,
+                                        turn.config.progress_cap));
   job.progress_check =
       std::min(job.progress_check,
                std::max(earliest, turn.now + turn.config.beat_interval));
@@ -168,10 +177,12 @@ absl::Duration ProgressPatience(const State& state, const Job& job,
       config.connect_timeout + config.suspicion_grace, config.progress_cap);
   absl::Duration working = absl::ZeroDuration();
   absl::Duration waiting = absl::ZeroDuration();
+  bool is_lost_awaited = false;
   for (const Member& member : job.members) {
     if (member.is_lost || IsDone(job, member)) continue;
     const Worker& worker = *state.FindWorker(member.identity.worker);
     absl::Duration& longest = worker.waiting_for_rank < 0 ? working : waiting;
+    is_lost_awaited |= IsLost(job, worker.waiting_for_rank);
     longest = std::max(
         longest,
         job.progress.Patience(worker.phase, MemberCount(job, v1::ROLE_WORKER),
@@ -181,6 +192,7 @@ absl::Duration ProgressPatience(const State& state, const Job& job,
     }
   }
   if (working > absl::ZeroDuration()) return working;
+  if (is_lost_awaited) return config.failure_budget;
   return waiting > absl::ZeroDuration() ? std::max(waiting, link_patience)
                                         : config.progress_cap;
 }
@@ -253,8 +265,12 @@ const Member& FindStuckMember(const State& state, const Job& job) {
     const bool is_unneeded =
         member.identity.role == v1::ROLE_PARAMETER_SERVER &&
         waiting_counts[rank] == 0;
-    const Rating rating(IsDone(job, member), is_unneeded, wait,
-                        worker.collective_sequence, -waiting_counts[rank]);
+    // A server makes no collectives: nothing to compare with those of workers.
+    const int64_t sequence = member.identity.role == v1::ROLE_PARAMETER_SERVER
+                                 ? std::numeric_limits<int64_t>::max()
+                                 : worker.collective_sequence;
+    const Rating rating(IsDone(job, member), is_unneeded, wait, sequence,
+                        -waiting_counts[rank]);
     if (stuck != nullptr && rating >= lowest) continue;
     stuck = &member;
     lowest = rating;

@@ -30,7 +30,8 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 // for the phases of the members that may be at work, namely those that wait for
 // nobody; at most the progress cap. If a broken link may be the cause (a member
 // is connecting, or all wait for one another), its ends get time to notice it
-// first: until then it is not visible from outside who is stuck.
+// first: until then it is not visible from outside who is stuck. A wait for a lost
+// member is in vain, and ends after the failure budget.
 [[nodiscard]] absl::Duration ProgressPatience(const State& state,
                                               const Job& job,
                                               const Config& config);
@@ -49,8 +50,9 @@ void OnProgressDeadline(Turn& turn, Job& job);
 // Returns the member to blame when nobody makes progress: of the members that
 // have not prepared (PREPARING) or finished, those that are not themselves
 // waiting for a peer; if all wait, those whose waits form a circle. Among
-// these, the one with the lowest collective, then the one that most others wait
-// for, directly or indirectly, then the lowest rank. (A member that
+// these, the worker with the lowest collective (a server makes none), then the one
+// that most others wait for, directly or indirectly, then the lowest rank. (A
+// member that
 // computes for ever waits for nobody, and all others wait for it. A frozen one
 // sends no beats, so its lease runs out.) Requires a member that is not lost.
 [[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);

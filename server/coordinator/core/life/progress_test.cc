@@ -74,5 +74,21 @@ TEST_F(ProgressTest, ALookThatIsDueBeforeStands) {
   EXPECT_EQ(job().progress_check, At(absl::Seconds(3)));
 }
 
+TEST_F(ProgressTest, AWaitForALostMemberIsInVain) {
+  state_.FindWorker("w0")->waiting_for_rank = 1;
+  EXPECT_GT(ProgressPatience(state_, job(), config_), config_.failure_budget);
+  job().members[1].is_lost = true;
+  EXPECT_EQ(ProgressPatience(state_, job(), config_), config_.failure_budget);
+}
+
+TEST_F(ProgressTest, AServerHasNoCollectivesToCompare) {
+  job().members[1].identity.role = v1::ROLE_PARAMETER_SERVER;
+  Worker& worker = *state_.FindWorker("w0");
+  worker.waiting_for_rank = 1;
+  worker.collective_sequence = 7;
+  state_.FindWorker("w1")->waiting_for_rank = 0;
+  EXPECT_EQ(FindStuckMember(state_, job()).identity.worker, "w0");
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

@@ -110,8 +110,10 @@ struct FoldVisitor {
     job->updates_set_back = is_known ? 0 : kUnknownUpdates;
     job->highest_clock = is_known ? 0 : kUnknownClock;
     if (job->members.empty()) job->stay_began = record.generation;
-    job->generation = record.generation;
-    job->resume_step = record.resume_step;
+    const int64_t generation_before =
+        std::exchange(job->generation, record.generation);
+    const int64_t resumed_before =
+        std::exchange(job->resume_step, record.resume_step);
     // A second one without a step in between is the same rollback: the first
     // one's generation was replaced before it was used.
     const bool is_saved = std::exchange(job->saved_step, -1) == job->best_step;
@@ -132,7 +134,12 @@ struct FoldVisitor {
         NoteSeated(other, member);
       }
     }
-    if (record.is_rollback) job->absent.clear();
+    // The generation before has made a step: what members of earlier ones hold of
+    // that is of another sum.
+    std::erase_if(job->absent, [&](const AbsentMember& absent) {
+      return record.is_rollback || (record.resume_step > resumed_before &&
+                                    absent.generation < generation_before);
+    });
     job->members = MembersOf(record, job->members);
     job->placements = PlacementsOf(*job, record);
     NoteMembers(*job, record.time);

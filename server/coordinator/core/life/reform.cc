@@ -316,6 +316,38 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
   Wait(turn, job, absl::StrCat(what, "; ", HoldersText(job, point)));
 }
 
+// Re-forming costs milliseconds, so a job whose generations come to nothing one after
+// another would fill the journal. This many may follow at once, more than it takes to
+// give up a link (LinkFaults::kManyRounds); then it rests, for twice as long each time.
+constexpr int kMostVainGenerations = 12;
+constexpr absl::Duration kFirstRest = absl::Milliseconds(100);
+constexpr absl::Duration kLongestRest = absl::Seconds(5);
+
+void CountGeneration(const Turn& turn, Job& job) {
+  if (job.best_step != job.vain_step ||
+      turn.now - job.last_formed > 2 * kLongestRest) {
+    job.vain_generations = 0;
+  }
+  ++job.vain_generations;
+  job.vain_step = job.best_step;
+  job.last_formed = turn.now;
+}
+
+// Returns true if the job rests before its next generation.
+bool Rests(Turn& turn, Job& job) {
+  const int more = job.vain_generations - kMostVainGenerations;
+  if (more < 0 || job.best_step != job.vain_step) return false;
+  const absl::Duration rest =
+      std::min(kLongestRest, kFirstRest * (int64_t{1} << std::min(more, 10)));
+  if (job.last_formed + rest <= turn.now) return false;
+  job.rest_deadline = job.last_formed + rest;
+  Wait(turn, job,
+       absl::StrCat("rests for ", absl::FormatDuration(rest),
+                    " before the next generation: the last ",
+                    job.vain_generations, " made no step"));
+  return true;
+}
+
 // Returns true if the job waits for members that went at the same time.
 bool WaitsForReturn(Turn& turn, Job& job) {
   if (!AwaitsReturn(job, turn.now)) return false;
@@ -622,6 +654,7 @@ void Reform(Turn& turn, Job& job) {
   }
   // Before anybody is disbelieved, all who can say something are heard.
   if (WaitsForReturn(turn, job)) return;
+  if (Rests(turn, job)) return;
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
@@ -670,7 +703,10 @@ void Reform(Turn& turn, Job& job) {
     if (FailIfRolledBackTooOften(turn, job)) return;
   }
   // The generation has made steps, perhaps without having reported any.
-  if (point.resume_step > job.resume_step) job.links.OnLateStep();
+  if (point.resume_step > job.resume_step) {
+    job.links.OnLateStep();
+    DropOvertaken(turn, job);
+  }
   job.awaits_successor = leave.way == LeaveWay::kWait;
   if (job.awaits_successor) {
     WaitForSuccessor(turn, job, point, leave.needed);
@@ -686,6 +722,7 @@ void Reform(Turn& turn, Job& job) {
     return;
   }
   NoteStepsLost(turn, job, point);
+  CountGeneration(turn, job);
   FormGeneration(turn, job, next);
   job.hand_over_deadline = latest_save;
 }

@@ -9,6 +9,8 @@
 // may make the next generation one without a step (hand_over.h). If no
 // member holds the steps that were applied, the job is rolled back: its members
 // start again, from a checkpoint if they find one.
+// Generations that come to nothing, one after another, follow more and more
+// slowly: the job rests before the next, up to 5 s.
 // A job that is cancelled meanwhile is closed instead: those who hold the steps
 // write a checkpoint.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REFORM_H_

@@ -463,6 +463,11 @@ struct Job : JobTerms {
   // of them.
   int rollbacks = 0;
   int64_t rollback_step = 0;
+  // Generations formed in quick succession while the best step was this one, and
+  // when the last of them was.
+  int vain_generations = 0;
+  int64_t vain_step = 0;
+  MonotonicTime last_formed;
   // The generation that was asked to pause so that workers can join; 0: none.
   int64_t paused_generation = 0;
   // For grown generations that were lost before their first step: the wait
@@ -474,6 +479,9 @@ struct Job : JobTerms {
   ProofOfLife life;
   // It has made a step, which may be lost since.
   bool has_made_step = false;
+  // The hosts of the workers that have made one, up to this generation.
+  std::set<std::string> proven_hosts;
+  int64_t proven_generation = 0;
   // All members of some generation prepared it alike, and how.
   bool has_prepared = false;
   std::optional<PreparedAnswer> agreed;
@@ -540,6 +548,8 @@ struct Job : JobTerms {
   // hold newer ones.
   bool has_older_copies = false;
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // When a job that rests (reform.h) forms its next generation.
+  MonotonicTime rest_deadline = MonotonicTime::InfiniteFuture();
   // When leavers that hand the state over have to write a checkpoint instead.
   MonotonicTime hand_over_deadline = MonotonicTime::InfiniteFuture();
   // When two workers whose link was broken may be together again.
