@@ -252,25 +252,32 @@ std::vector<int> WaitsInVain(const Turn& turn, const Job& job,
 const Member& FindStuckMember(const State& state, const Job& job) {
   const std::vector<int> waits = WaitsOf(state, job);
   const std::vector<int> waiting_counts = WaitingCounts(waits);
-  using Rating = std::tuple<bool, bool, int, int64_t, int>;
+  // A server makes no collectives: nothing to compare with those of workers.
+  const auto sequence_of = [&](const Member& member) {
+    return member.identity.role == v1::ROLE_PARAMETER_SERVER
+               ? std::numeric_limits<int64_t>::max()
+               : state.FindWorker(member.identity.worker)->collective_sequence;
+  };
+  using Rating = std::tuple<bool, bool, int, bool, int64_t, int>;
   const Member* stuck = nullptr;
   Rating lowest;
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
     const int rank = member.identity.rank;
-    const Worker& worker = *state.FindWorker(member.identity.worker);
     const int wait = waits[rank] < 0 ? 0 : IsInCircle(waits, rank) ? 1 : 2;
+    // It waits for a worker that has gone further, and so has sent what it waits
+    // for: that does not arrive.
+    const bool is_cut_off =
+        waits[rank] >= 0 && !job.members[waits[rank]].is_lost &&
+        job.members[waits[rank]].identity.role == v1::ROLE_WORKER &&
+        sequence_of(job.members[waits[rank]]) > sequence_of(member);
     // It takes no part in collectives, so only the members that wait for it
     // show that it is behind.
     const bool is_unneeded =
         member.identity.role == v1::ROLE_PARAMETER_SERVER &&
         waiting_counts[rank] == 0;
-    // A server makes no collectives: nothing to compare with those of workers.
-    const int64_t sequence = member.identity.role == v1::ROLE_PARAMETER_SERVER
-                                 ? std::numeric_limits<int64_t>::max()
-                                 : worker.collective_sequence;
-    const Rating rating(IsDone(job, member), is_unneeded, wait, sequence,
-                        -waiting_counts[rank]);
+    const Rating rating(IsDone(job, member), is_unneeded, wait, !is_cut_off,
+                        sequence_of(member), -waiting_counts[rank]);
     if (stuck != nullptr && rating >= lowest) continue;
     stuck = &member;
     lowest = rating;

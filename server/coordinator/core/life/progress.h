@@ -50,11 +50,11 @@ void OnProgressDeadline(Turn& turn, Job& job);
 // Returns the member to blame when nobody makes progress: of the members that
 // have not prepared (PREPARING) or finished, those that are not themselves
 // waiting for a peer; if all wait, those whose waits form a circle. Among
-// these, the worker with the lowest collective (a server makes none), then the one
-// that most others wait for, directly or indirectly, then the lowest rank. (A
-// member that
-// computes for ever waits for nobody, and all others wait for it. A frozen one
-// sends no beats, so its lease runs out.) Requires a member that is not lost.
+// these, one that waits for a worker which has gone further, then the worker with
+// the lowest collective (a server makes none), then the one that most others wait
+// for, directly or indirectly, then the lowest rank. (A member that computes for
+// ever waits for nobody, and all others wait for it. A frozen one sends no beats,
+// so its lease runs out.) Requires a member that is not lost.
 [[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);
 
 }  // namespace ringmaster::coordinator

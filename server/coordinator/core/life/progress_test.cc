@@ -90,5 +90,24 @@ TEST_F(ProgressTest, AServerHasNoCollectivesToCompare) {
   EXPECT_EQ(FindStuckMember(state_, job()).identity.worker, "w0");
 }
 
+// All wait in a circle: only what w1 has sent does not arrive.
+TEST_F(ProgressTest, WhoWaitsForOneThatHasGoneFurtherIsCutOff) {
+  for (int rank = 2; rank < 4; ++rank) {
+    Worker worker = *state_.FindWorker("w0");
+    worker.name = "w" + std::to_string(rank);
+    state_.workers.emplace(worker.name, worker);
+    Member member = job().members[0];
+    member.identity.rank = rank;
+    member.identity.worker = worker.name;
+    job().members.push_back(member);
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    Worker& worker = *state_.FindWorker("w" + std::to_string(rank));
+    worker.waiting_for_rank = (rank + 3) % 4;
+    worker.collective_sequence = rank == 1 ? 8 : 7;
+  }
+  EXPECT_EQ(FindStuckMember(state_, job()).identity.worker, "w2");
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator
