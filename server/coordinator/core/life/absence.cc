@@ -154,8 +154,11 @@ void Seat(Turn& turn, Job& job, const AbsentMember& absent, Worker& worker) {
   member.loss.clear();
   member.prepared.reset();
   member.halted = AnswerIn(job, absent);
-  // What it applied in later generations was made anew.
+  // What it applied in later generations was made anew. A server may be ahead of
+  // the committed step.
   member.step = member.halted->applied_step;
+  if (worker.role == v1::ROLE_PARAMETER_SERVER)
+    member.step = std::min(member.step, job.best_step);
   if (worker.state == v1::WORKER_STATE_IDLE) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }
@@ -331,6 +334,7 @@ void OnKeptHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     KeepHeldShards(job, absent->member, halted.generation, halted.shards,
                    answer);
   }
+  answer.generation = halted.generation;
   worker.step = answer.applied_step;
   // It took part in the newest generation, which has not got beyond that then.
   if (job.sharding.shards == 0 && absent->generation == job.generation &&

@@ -391,6 +391,11 @@ void EvictForProbe(
     link.is_probed = true;
     others.push_back(std::move(link));
   }
+  // The coordinator is one more that could not reach them.
+  for (const std::string& silent : SilentPeers(job)) {
+    others.push_back({std::string(kCoordinatorObserver), silent,
+                      /*is_unreached=*/true});
+  }
   std::vector<std::string> cover = SmallestCover(links, ends, others);
   if (!may_go(cover)) cover = OtherEnd(links, cover);
   if (cover.empty() || !may_go(cover)) return;

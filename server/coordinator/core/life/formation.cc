@@ -135,6 +135,7 @@ void RollBack(Turn& turn, Job& job) {
   job.updates_to_set_back = 0;
   // A coordinator that has restarted knows it from the steps alone.
   job.has_prepared |= best > 0;
+  job.has_made_step |= best > 0;
   job.best_step = 0;
   job.figures.set_step(0);
   for (Member& member : job.members) {

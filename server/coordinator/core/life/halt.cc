@@ -252,6 +252,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;
   }
   HaltedAnswer answer = AnswerOf(*job, *member, halted);
+  answer.generation = halted.generation;
   NoteAppliedStep(*job, worker, *member, answer.applied_step);
   member->halted = std::move(answer);
   turn.Touch(*job);

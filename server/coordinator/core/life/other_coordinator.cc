@@ -40,10 +40,11 @@ std::string RefusalText(const State& state, const HelloReceived& hello) {
   return absl::StrCat(self, " has an older copy of the journal of ", theirs);
 }
 
-bool IsOfKnownJob(const State& state, const HelloReceived& hello) {
-  if (!hello.held_job.has_value()) return false;
+// Empty if it has none, or one that has ended here.
+std::string KnownJobOf(const State& state, const HelloReceived& hello) {
+  if (!hello.held_job.has_value()) return "";
   const Job* const job = state.FindJob(hello.held_job->job_id);
-  return job != nullptr && !IsEnded(job->state);
+  return job == nullptr || IsEnded(job->state) ? "" : job->id;
 }
 
 // How much a sign says of the journal.
@@ -63,7 +64,7 @@ void Note(Turn& turn, const HelloReceived& hello) {
       .is_newer = StandingOf(state, hello.generation, hello.formed_by) ==
                   Standing::kNewer,
       .is_of_former = HasFormedAny(state, hello.formed_by),
-      .is_of_known_job = IsOfKnownJob(state, hello)};
+      .known_job_id = KnownJobOf(state, hello)};
   if (state.other.has_value()) {
     const OtherCoordinator& before = *state.other;
     const bool is_repeated = before.generation == sign.generation &&

@@ -113,11 +113,13 @@ std::optional<std::string> Everywhere(const State& state, const Job& job,
   return std::nullopt;
 }
 
-// Counts a failure after the best step, once a generation. One after another
-// step, also from before a rollback, is another story.
-int CountFailure(Job& job) {
-  if (job.best_step != job.failed_step) job.failures = 0;
-  job.failed_step = job.best_step;
+// Counts a failure after the best step, or the one that `member` says it has made,
+// once a generation. One after another step, also from before a rollback, is another
+// story.
+int CountFailure(Job& job, const Member& member) {
+  const int64_t step = std::max(job.best_step, member.step);
+  if (step != job.failed_step) job.failures = 0;
+  job.failed_step = step;
   if (job.failed_generation != job.generation) ++job.failures;
   job.failed_generation = job.generation;
   return job.failures;
@@ -179,9 +181,9 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   // No number of voices of newcomers makes two of members; see MustBeCorrected.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage))
     return std::nullopt;
-  if (CountFailure(job) >= kMostFailures) {
+  if (CountFailure(job, member) >= kMostFailures) {
     return absl::StrCat("; so it was ", job.failures,
-                        " times without getting beyond step ", job.best_step);
+                        " times without getting beyond step ", job.failed_step);
   }
   // Whoever held the state has failed, unless others have left where it went well.
   if (!IsLast(job, member) || HasGoneWell(turn.state, job, verdict.exit_code()))

@@ -217,8 +217,15 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
   }
   v1::Probed& answer = prober->second.answer.emplace();
   for (const v1::ProbeResult& result : probed.probed.results()) {
-    if (prober->second.peers.contains(result.peer_rank()))
-      *answer.add_results() = result;
+    if (!prober->second.peers.contains(result.peer_rank())) continue;
+    *answer.add_results() = result;
+    const Worker* const peer = turn.state.FindWorker(
+        MemberAt(job, result.peer_rank()).identity.worker);
+    if (!result.reached() && peer != nullptr &&
+        peer->last_heard < job.probing->since &&
+        turn.now - peer->last_heard > turn.config.lease / 2) {
+      prober->second.silent_peers.insert(result.peer_rank());
+    }
   }
   --job.probing->missing;
 }
@@ -264,6 +271,16 @@ std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
     }
   }
   return links;
+}
+
+std::set<std::string> SilentPeers(const Job& job) {
+  std::set<std::string> peers;
+  if (!job.probing.has_value()) return peers;
+  for (const auto& [rank, prober] : job.probing->probers) {
+    for (const int peer : prober.silent_peers)
+      peers.insert(MemberAt(job, peer).identity.worker);
+  }
+  return peers;
 }
 
 bool IsStillWaitedOn(const State& state, const Job& job,

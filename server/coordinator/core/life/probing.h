@@ -74,6 +74,10 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 // when it tried it. Requires job.probing.
 [[nodiscard]] bool IsProbed(const Job& job, const SuspicionReport& report);
 
+// The names of members that one who was asked did not reach, and that the coordinator
+// had not heard for a while then, either. They may be heard again now.
+[[nodiscard]] std::set<std::string> SilentPeers(const Job& job);
+
 // The links that could not be made although both ends were heard, as reports of
 // those who tried.
 [[nodiscard]] std::vector<SuspicionReport> LinksNotMade(const State& state,

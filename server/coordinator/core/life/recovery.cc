@@ -126,6 +126,9 @@ struct FoldVisitor {
     }
     // All steps that were believed until then; what verdicts say beyond that was
     // dropped, or is rolled back.
+    const bool has_steps = std::max(job->best_step, record.resume_step) > 0;
+    job->has_made_step |= has_steps;
+    job->has_prepared |= has_steps;
     job->best_step = record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     for (auto& [number, other] : state.jobs) {

@@ -90,7 +90,8 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   if (step <= job.best_step) return;
   job.best_step = step;
   if (step > job.resume_step) NoteStepMade(job);
-  if (IsTraining(job)) {
+  // One that a checkpoint has brought back is none that they made together.
+  if (IsTraining(job) && step != job.promised_step) {
     job.links.OnStep();
     job.progress.NoteRound(v1::PHASE_STEP);
   }

@@ -8,12 +8,17 @@
 namespace ringmaster::coordinator {
 namespace {
 
-bool HasAttachedMember(const State& state) {
-  return std::any_of(
-      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-        const Worker& worker = entry.second;
-        return worker.session != 0 && MemberOf(state, worker) != nullptr;
-      });
+// Members of other jobs say nothing: they are where they were, in any copy.
+bool HasAttachedMember(const State& state, std::string_view job_id) {
+  const Job* const job = state.FindJob(job_id);
+  return job != nullptr &&
+         std::any_of(job->members.begin(), job->members.end(),
+                     [&](const Member& member) {
+                       const Worker* const worker =
+                           state.FindWorker(member.identity.worker);
+                       return worker != nullptr && worker->session != 0 &&
+                              MemberOf(state, *worker) == &member;
+                     });
 }
 
 }  // namespace
@@ -84,11 +89,12 @@ bool IsOutdated(const State& state) {
     return false;
   }
   return state.other->is_of_former ||
-         (state.other->is_of_known_job && !HasAttachedMember(state));
+         (!state.other->known_job_id.empty() &&
+          !HasAttachedMember(state, state.other->known_job_id));
 }
 
 bool IsCopy(const OtherCoordinator& other) {
-  return other.is_of_former || other.is_of_known_job;
+  return other.is_of_former || !other.known_job_id.empty();
 }
 
 std::string OtherCoordinatorText(const State& state) {

@@ -47,8 +47,8 @@ enum class Standing {
 // Returns true if the journal may be an older copy, so that the present one's
 // members are elsewhere: a worker is in a newer generation, and this coordinator
 // has formed none itself. Unless that one's coordinator is in the journal, which
-// leaves no doubt, a member of the newest generation that is attached here
-// outweighs it.
+// leaves no doubt, a member of the same job that is attached here in its newest
+// generation outweighs it.
 [[nodiscard]] bool IsOutdated(const State& state);
 
 // Why a job waits then.

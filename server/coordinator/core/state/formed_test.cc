@@ -88,7 +88,7 @@ TEST(FormedTest, AWorkerOfAnUnrelatedClusterSaysNothingOfTheJournal) {
       .worker = "a", .generation = 50, .formed_by = kOther, .is_newer = true};
   EXPECT_FALSE(IsOutdated(state));
   EXPECT_FALSE(IsCopy(*state.other));
-  state.other->is_of_known_job = true;
+  state.other->known_job_id = "j-1";
   EXPECT_TRUE(IsOutdated(state));
 }
 

@@ -136,6 +136,8 @@ struct HaltedAnswer {
   // Assumed rather than reported: it came back without a generation, or has not
   // heard of one yet, so it holds no step.
   bool is_blank = false;
+  // In which it stood there; 0: it has not said.
+  int64_t generation = 0;
   // The shards of the parameters that it holds, each once.
   std::vector<HeldShard> shards = {};
   // Copies that it has beyond its part in the generation and has not updated
@@ -219,6 +221,8 @@ struct Prober {
   std::optional<MonotonicTime> last_progress = {};
   // With results about `peers` alone.
   std::optional<v1::Probed> answer = {};
+  // Those it did not reach, and that the coordinator had not heard for a while.
+  std::set<int> silent_peers = {};
 };
 
 // Members of the present generation connect to each other, because a link
@@ -681,8 +685,8 @@ struct OtherCoordinator {
   bool is_newer = false;
   // The journal has others of that coordinator.
   bool is_of_former = false;
-  // It is of a job that has not ended here.
-  bool is_of_known_job = false;
+  // Of its job, if that has not ended here; else empty.
+  std::string known_job_id = {};
 };
 
 // Most members of the jobs that train are silent at the same time, so the
