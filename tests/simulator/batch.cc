@@ -14,6 +14,7 @@ BatchResult Of(uint64_t seed, RunResult run) {
   batch.events = run.events;
   batch.commits = run.commits;
   batch.rollbacks = run.rollbacks;
+  batch.suspensions = run.suspensions;
   batch.lies = run.lies;
   batch.liar_evictions = run.liar_evictions;
   batch.refutations = run.refutations;
@@ -32,6 +33,7 @@ void Add(BatchResult& sum, BatchResult part) {
   sum.events += part.events;
   sum.commits += part.commits;
   sum.rollbacks += part.rollbacks;
+  sum.suspensions += part.suspensions;
   sum.lies += part.lies;
   sum.liar_evictions += part.liar_evictions;
   sum.refutations += part.refutations;

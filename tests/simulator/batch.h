@@ -24,6 +24,7 @@ struct BatchResult {
   int64_t events = 0;
   int64_t commits = 0;
   int64_t rollbacks = 0;
+  int64_t suspensions = 0;
   int64_t lies = 0;
   int64_t liar_evictions = 0;
   int64_t refutations = 0;

@@ -1,5 +1,5 @@
 // Context: what all parts of one simulated cluster share: virtual time, chance,
-// what is still to happen, the ledger, and the story so far.
+// what is still to happen, the ledgers, and the story so far.
 //
 // Thread-compatible; one per run, so that runs share nothing.
 #ifndef RINGMASTER_TESTS_SIMULATOR_CONTEXT_H_
@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,6 +19,7 @@
 #include "tests/simulator/bug.h"
 #include "tests/simulator/event_queue.h"
 #include "tests/simulator/fault.h"
+#include "tests/simulator/fault_log.h"
 #include "tests/simulator/ledger.h"
 #include "tests/simulator/random.h"
 #include "tests/simulator/shape.h"
@@ -31,21 +34,26 @@ inline constexpr uint64_t kLeaveStream = 0x6c65617665;  // "leave"
 inline constexpr uint64_t kLateStream = 0x6c617465;     // "late"
 inline constexpr uint64_t kLieStream = 0x6c6965;        // "lie"
 inline constexpr uint64_t kMuteStream = 0x6d757465;     // "mute"
+inline constexpr uint64_t kJobsStream = 0x6a6f6273;     // "jobs"
 
 struct Context {
   Context(uint64_t seed, Bug planted, Holders holders, bool lied_to,
-          bool is_traced)
+          bool has_many_jobs, bool is_traced)
       : random(seed),
         leave_random(Mix(seed ^ kLeaveStream)),
         late_random(Mix(seed ^ kLateStream)),
         lie_random(Mix(seed ^ kLieStream)),
         has_liar(lied_to),
         bug(planted),
-        shape(DrawShape(random, leave_random, planted, holders)),
+        shape(DrawAll(seed, holders, has_many_jobs)),
         faults(DrawFaults(random, leave_random, late_random,
-                          shape.Sharding().replicas > 0)),
-        ledger(random.Next(), shape),
+                          shape.ShardingOf(shape.jobs[0]).replicas > 0)),
         traced(is_traced) {
+    uint64_t ledger_seed = random.Next();
+    for (const JobShape& job : shape.jobs) {
+      ledgers.emplace_back(ledger_seed, shape, job, fault_log);
+      ledger_seed = Mix(ledger_seed);
+    }
     if (has_liar) faults.front() = DrawLiar(lie_random);
     Random mute_random(Mix(seed ^ kMuteStream));
     if (mute_random.Chance(10)) faults[1] = DrawMute(mute_random);
@@ -107,6 +115,21 @@ struct Context {
     }
   }
 
+  Ledger& LedgerOf(std::string_view job_id) {
+    return ledgers[static_cast<size_t>(JobOfId(job_id))];
+  }
+  // The first that some ledger has seen.
+  std::optional<Violation> violation() const {
+    for (const Ledger& ledger : ledgers)
+      if (ledger.violation().has_value()) return ledger.violation();
+    return std::nullopt;
+  }
+  int64_t commits() const {
+    int64_t commits = 0;
+    for (const Ledger& ledger : ledgers) commits += ledger.commits();
+    return commits;
+  }
+
   // Adds a line to the story; callers ask `traced` first, so that nothing is
   // formatted for nobody.
   void Tell(const std::string& what) {
@@ -131,7 +154,8 @@ struct Context {
   const Bug bug;
   const Shape shape;
   FaultPlan faults;
-  Ledger ledger;
+  FaultLog fault_log;
+  std::deque<Ledger> ledgers;  // by job
   // Hosts whose workers fail by themselves until faults are over, and how.
   BadHost bad_way = BadHost::kNone;
   uint32_t bad_hosts = 0;
@@ -144,6 +168,16 @@ struct Context {
   const bool traced;
   size_t max_lines = 60;
   std::deque<std::string> lines;
+
+ private:
+  Shape DrawAll(uint64_t seed, Holders holders, bool has_many_jobs) {
+    Shape drawn = DrawShape(random, leave_random, bug, holders);
+    if (has_many_jobs) {
+      Random jobs_random(Mix(seed ^ kJobsStream));
+      DrawMoreJobs(jobs_random, drawn);
+    }
+    return drawn;
+  }
 };
 
 }  // namespace ringmaster::simulator

@@ -61,6 +61,9 @@ enum class EventKind : uint8_t {
   kPeerSilent,   // probes of the link between `from` and `slot` are in vain
   kProbeEnd,     // worker `slot` has probed its peers; `version`: how often
   kFault,        // `detail`: the fault's index
+  kSubmit,       // a user submits a job
+  kUserAction,   // `detail`: which one of the plan
+  kResumeAll,    // users resume what they have suspended
   kCalm,         // no fault comes any more
   kWatch,        // time to check whether the job makes progress
 };

@@ -101,7 +101,7 @@ void FaultInjector::KillGiverLater(int index) {
 
 void FaultInjector::KillWorker(int slot, bool is_silent, bool stays_away) {
   Touch(slot, context_.now);
-  context_.ledger.Disturb(context_.now);
+  context_.fault_log.Disturb(context_.now);
   cluster_.workers[slot]->Kill(is_silent);
   if (is_silent) {
     for (int peer = 0; peer < kWorkers; ++peer) ProbeLater(peer, slot);
@@ -140,8 +140,8 @@ void FaultInjector::OnPeerSilent(int slot, int peer) {
 
 void FaultInjector::StopCoordinator(const Fault& fault) {
   const int64_t until = context_.now + fault.duration;
-  context_.ledger.TouchAll(until + aftermath_);
-  context_.ledger.Disturb(until);
+  context_.fault_log.TouchAll(until + aftermath_);
+  context_.fault_log.Disturb(until);
   if (fault.kind == FaultKind::kCoordinatorStall) {
     cluster_.coordinator.Stall(until);
     cluster_.sessions.StallCoordinator(until);
@@ -165,16 +165,16 @@ void FaultInjector::OnOutOfMemory(int slot) {
 
 void FaultInjector::StartTwin(int64_t until) {
   if (!cluster_.coordinator.StartTwin()) return;
-  context_.ledger.TouchAll(until + aftermath_);
-  context_.ledger.Disturb(until);
+  context_.fault_log.TouchAll(until + aftermath_);
+  context_.fault_log.Disturb(until);
   SimEvent event;
   event.kind = EventKind::kTwinEnd;
   context_.At(until, event);
 }
 
 void FaultInjector::SilenceAll(const Fault& fault, int64_t until) {
-  context_.ledger.TouchAll(until + aftermath_);
-  context_.ledger.Disturb(until);
+  context_.fault_log.TouchAll(until + aftermath_);
+  context_.fault_log.Disturb(until);
   for (int slot = 0; slot < kWorkers; ++slot) {
     switch (fault.kind) {
       case FaultKind::kFreezeAll:
@@ -191,7 +191,7 @@ void FaultInjector::SilenceAll(const Fault& fault, int64_t until) {
 }
 
 void FaultInjector::LeaveAll(bool everybody) {
-  context_.ledger.Disturb(context_.now);
+  context_.fault_log.Disturb(context_.now);
   for (int slot = 0; slot < kWorkers; ++slot) {
     SimWorker& worker = *cluster_.workers[slot];
     if (everybody || worker.trainer().position().applied > 0) {
@@ -244,20 +244,20 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       context_.mute = slot;
       context_.mute_until = until;
       Touch(slot, until);
-      context_.ledger.OnMute(slot, until);
+      context_.fault_log.OnMute(slot, until);
       return;
     case FaultKind::kLeaveAll:
       LeaveAll(/*everybody=*/fault.directions == 1);
       return;
     case FaultKind::kJournalFails:
       cluster_.coordinator.FailJournal(until);
-      context_.ledger.Disturb(until);
+      context_.fault_log.Disturb(until);
       return;
     default:
       break;
   }
   Touch(slot, until);
-  context_.ledger.Disturb(until);
+  context_.fault_log.Disturb(until);
   switch (fault.kind) {
     case FaultKind::kFreeze:
       cluster_.workers[slot]->Freeze(until);
@@ -303,7 +303,7 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
       return;
     case FaultKind::kLiar:
       context_.liar = slot;
-      context_.ledger.OnLiar(slot, until);
+      context_.fault_log.OnLiar(slot, until);
       cluster_.workers[slot]->LieUntil(until);
       return;
     default:

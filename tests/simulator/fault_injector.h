@@ -1,5 +1,5 @@
-// FaultInjector: makes the planned faults happen, and tells the ledger whom
-// they touch and how long.
+// FaultInjector: makes the planned faults happen, and notes whom they touch and
+// how long.
 #ifndef RINGMASTER_TESTS_SIMULATOR_FAULT_INJECTOR_H_
 #define RINGMASTER_TESTS_SIMULATOR_FAULT_INJECTOR_H_
 
@@ -67,7 +67,7 @@ class FaultInjector {
   // A neighbour of it in the ring, or any other worker.
   int PickPeer(int slot);
   void Touch(int slot, int64_t until) {
-    context_.ledger.Touch(slot, until + aftermath_);
+    context_.fault_log.Touch(slot, until + aftermath_);
   }
 
   Context& context_;

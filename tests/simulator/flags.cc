@@ -66,6 +66,8 @@ absl::Status ParseFlag(std::string_view argument, Flags& flags) {
   }
   if (argument == "--liar") {
     flags.has_liar = true;
+  } else if (argument == "--many") {
+    flags.has_many_jobs = true;
   } else if (argument == "--verbose") {
     flags.is_verbose = true;
   } else if (argument == "--all") {
@@ -73,7 +75,7 @@ absl::Status ParseFlag(std::string_view argument, Flags& flags) {
   } else {
     return Unexpected(argument,
                       "--seeds=A..B, --jobs=N, --holders=WHO, --bug=NAME, "
-                      "--liar, --all or --verbose");
+                      "--liar, --many, --all or --verbose");
   }
   return absl::OkStatus();
 }
@@ -84,6 +86,11 @@ absl::StatusOr<Flags> ParseFlags(std::span<const char* const> arguments) {
   Flags flags;
   for (const char* const argument : arguments)
     RETURN_IF_ERROR(ParseFlag(argument, flags));
+  if (flags.has_many_jobs &&
+      (flags.holders != Holders::kRanks || flags.has_liar)) {
+    return absl::InvalidArgumentError(
+        "--many: expected neither --liar nor --holders beside it");
+  }
   return flags;
 }
 

@@ -20,6 +20,7 @@ struct Flags {
   std::string bug_name = "none";
   Holders holders = Holders::kRanks;
   bool has_liar = false;
+  bool has_many_jobs = false;
   bool is_verbose = false;
   bool goes_on = false;
 };

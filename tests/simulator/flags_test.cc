@@ -33,6 +33,16 @@ TEST(FlagsTest, ReadsAll) {
   EXPECT_TRUE(flags->is_verbose);
 }
 
+TEST(FlagsTest, ManyJobsAreOfRanksThatMeanWell) {
+  EXPECT_TRUE(Parse({"--many"})->has_many_jobs);
+  for (const char* const beside : {"--liar", "--holders=servers"}) {
+    const auto flags = Parse({"--many", beside});
+    EXPECT_EQ(flags.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(flags.status().message()),
+                HasSubstr("--many: expected "));
+  }
+}
+
 TEST(FlagsTest, FindsHoldersByTheirNames) {
   for (const Holders holders :
        {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {

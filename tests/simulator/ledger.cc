@@ -12,14 +12,16 @@
 
 namespace ringmaster::simulator {
 
-Ledger::Ledger(uint64_t seed, const Shape& shape) : seed_(seed), shape_(shape) {
-  hashes_.reserve(shape.total_steps + 1);
+Ledger::Ledger(uint64_t seed, const Shape& shape, const JobShape& job,
+               const FaultLog& faults)
+    : seed_(seed), shape_(shape), job_(job), faults_(faults) {
+  hashes_.reserve(job.total_steps + 1);
   hashes_.push_back(Mix(seed));
-  for (int step = 1; step <= shape.total_steps; ++step) {
+  for (int step = 1; step <= job.total_steps; ++step) {
     hashes_.push_back(
         Fold(hashes_.back(), step, SamplesOf(step, 0, kGlobalBatch)));
   }
-  committed_in_.assign(shape.total_steps + 1, 0);
+  committed_in_.assign(job.total_steps + 1, 0);
 }
 
 uint64_t Ledger::SamplesOf(int step, int first, int last) const {
@@ -101,7 +103,11 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
          absl::StrCat("generation ", record.generation, " is number ",
                       attempts_, " without a step since step ", best_step_));
   }
-  if (record.resume_step >= best_step_) return;
+  // It reads the checkpoint, though jobs with shards are not simulated to do so.
+  const bool begins_from_files =
+      record.resume_step == 0 && IsSaved() &&
+      (record.is_rollback || shape_.holders == Holders::kRanks);
+  if (record.resume_step >= best_step_ || begins_from_files) return;
   if (!record.is_rollback) {
     if (step_liar_ >= 0 &&
         (!has_survivor || IsLiarsSecret(record.resume_step))) {
@@ -132,11 +138,11 @@ void Ledger::RollBack(const coordinator::GenerationFormedRecord& record) {
   }
   ++lineage_;
   ++rollbacks_;
-  std::fill(committed_in_.begin(), committed_in_.end(), 0);
-  best_step_ = static_cast<int>(record.resume_step);
+  // Of jobs with shards the simulated ones do not read it, and begin anew.
+  if (shape_.holders != Holders::kRanks) saved_step_ = 0;
+  best_step_ = std::max(static_cast<int>(record.resume_step), saved_step_);
+  std::fill(committed_in_.begin() + best_step_ + 1, committed_in_.end(), 0);
   lost_holders_ = ~0u;
-  // The simulated job does not read it, and begins anew.
-  saved_step_ = 0;
 }
 
 void Ledger::GiveUpAfter(int64_t step) {
@@ -158,6 +164,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
     CheckEnd(*end);
     end_ = *end;
   }
+  suspensions_ +=
+      std::holds_alternative<coordinator::JobSuspendedRecord>(record);
   const auto* host = std::get_if<coordinator::HostQuarantinedRecord>(&record);
   if (host != nullptr && host->is_unfit) {
     absl::Time& until = unfit_until_[host->host_key];
@@ -296,20 +304,15 @@ void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
                     return evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT;
                   });
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
-  const int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
   // That it closed its links again and again counts for a while.
   const bool was_mute =
-      slot >= 0 && slot == mute_slot_ &&
-      since <= mute_until_ + absl::ToInt64Nanoseconds(
-                                 coordinator::LinkFaults::kClosedWindow) &&
+      faults_.WasMute(
+          slot, since,
+          absl::ToInt64Nanoseconds(coordinator::LinkFaults::kClosedWindow)) &&
       absl::StrContains(event.message(), "times in short succession");
-  if (slot >= 0 && is_alive && since > touched && !was_mute) {
-    bool lies_beside_another = false;
-    for (int other = 0; other < kWorkers; ++other) {
-      lies_beside_another |= since <= liar_until_ && other != liar_slot_ &&
-                             since <= touched_until_[other];
-    }
-    if (is_for_link && (since <= mute_until_ || lies_beside_another) &&
+  if (slot >= 0 && is_alive && !faults_.IsTouched(slot, since) && !was_mute) {
+    if (((is_for_link && faults_.IsSomeoneMute(since)) ||
+         faults_.LiesBesideAnother(since)) &&
         ++innocents_ <= kMostInnocents) {
       return;
     }
@@ -340,11 +343,11 @@ void Ledger::CheckEnd(const coordinator::JobEndedRecord& record) {
                       record.exit_code, ": ", record.message));
     return;
   }
-  if (best_step_ != shape_.total_steps ||
+  if (best_step_ != job_.total_steps ||
       record.parameters_hash != hashes_.back()) {
     Fail(Invariant::kEachSampleOnce,
          absl::StrCat("the job ended after ", best_step_, " of ",
-                      shape_.total_steps,
+                      job_.total_steps,
                       " steps, or with other parameters than undisturbed"));
   }
 }
@@ -390,7 +393,7 @@ void Ledger::OnStateHeld(int generation, int rank, int step) {
 }
 
 void Ledger::OnUnneeded(int generation, int rank) {
-  OnStateHeld(generation, rank, shape_.total_steps);
+  OnStateHeld(generation, rank, job_.total_steps);
 }
 
 void Ledger::OnPulled(int generation, int step, int64_t now) {
@@ -477,20 +480,6 @@ void Ledger::OnApply(int slot, int run_generation, const Position& position,
 
 void Ledger::OnHolderLost(int slot) {
   if (shape_.IsHolder(slot)) lost_holders_ |= 1u << slot;
-}
-
-// ---- Faults.
-
-void Ledger::Touch(int slot, int64_t until) {
-  touched_until_[slot] = std::max(touched_until_[slot], until);
-}
-
-void Ledger::TouchAll(int64_t until) {
-  for (int slot = 0; slot < kWorkers; ++slot) Touch(slot, until);
-}
-
-void Ledger::Disturb(int64_t until) {
-  calm_since_ = std::max(calm_since_, until);
 }
 
 }  // namespace ringmaster::simulator

@@ -1,5 +1,5 @@
-// Ledger: what really happened in a simulated cluster, seen from above, and the
-// invariants that it is checked against as it happens.
+// Ledger: what really happened to a job in a simulated cluster, seen from above,
+// and the invariants that it is checked against as it happens.
 //
 // It knows what no part of the cluster knows: every rank's position at every
 // moment, every durable record, which worker a fault has touched. The first
@@ -19,6 +19,7 @@
 #include "server/coordinator/core/state/action.h"
 #include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/state.h"
+#include "tests/simulator/fault_log.h"
 #include "tests/simulator/invariant.h"
 #include "tests/simulator/shape.h"
 
@@ -43,7 +44,11 @@ struct Position {
 
 class Ledger {
  public:
-  Ledger(uint64_t seed, const Shape& shape);
+  // All must outlive it.
+  Ledger(uint64_t seed, const Shape& shape, const JobShape& job,
+         const FaultLog& faults);
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
 
   // ---- The rule of the undisturbed run.
 
@@ -96,6 +101,8 @@ class Ledger {
   // A checkpoint of that step is complete.
   void OnSaved(int step) { saved_step_ = step; }
   [[nodiscard]] bool IsSaved() const { return saved_step_ == best_step_; }
+  // The newest checkpoint; 0: there is none.
+  [[nodiscard]] int saved_step() const { return saved_step_; }
   void OnFrameTaken(int slot, int frame_generation, int own_generation);
   void OnComplete(int generation, int rank, int step);
   // `position` is the one after the update; `run_generation`: 0 if the step was
@@ -116,23 +123,8 @@ class Ledger {
 
   // A worker of a bad host failed by itself while it trained.
   void OnOwnFailure() { ++own_failures_; }
-  // Until then a worker fails without a word: before it goes, one that alone reports
-  // it may.
-  void OnMute(int slot, int64_t until) {
-    mute_slot_ = slot;
-    mute_until_ = until;
-  }
-  // So it may while one lies, if a fault of a third is under way: both accuse it.
-  void OnLiar(int slot, int64_t until) {
-    liar_slot_ = slot;
-    liar_until_ = until;
-  }
   // How many did since the last committed step.
   int own_failures() const { return own_failures_; }
-  // Until `until`, the simulation's own faults may explain any event at this
-  // process.
-  void Touch(int slot, int64_t until);
-  void TouchAll(int64_t until);
   // The worker in that slot has said another step than the one that it is at. What
   // follows for itself from that is no violation.
   void OnStepLie(int slot) {
@@ -141,18 +133,16 @@ class Ledger {
   }
   // -1: nobody did.
   int step_liar() const { return step_liar_; }
-  // Fault under way until then.
-  void Disturb(int64_t until);
 
   void Fail(Invariant invariant, std::string text);
 
   const std::optional<Violation>& violation() const { return violation_; }
-  int64_t calm_since() const { return calm_since_; }
   int64_t last_commit() const { return last_commit_; }
   int commits() const { return commits_; }
   int best_step() const { return best_step_; }
   int64_t newest_durable() const { return newest_durable_; }
   int rollbacks() const { return rollbacks_; }
+  int suspensions() const { return suspensions_; }
   // Nanoseconds without a commit, for each generation that followed another.
   const std::vector<int64_t>& interruptions() const { return interruptions_; }
   const std::optional<coordinator::JobEndedRecord>& end() const { return end_; }
@@ -187,6 +177,8 @@ class Ledger {
 
   const uint64_t seed_;
   const Shape& shape_;
+  const JobShape& job_;
+  const FaultLog& faults_;
   std::vector<uint64_t> hashes_;
   std::optional<Violation> violation_;
 
@@ -206,6 +198,7 @@ class Ledger {
   int64_t newest_told_ = 0;
   int lineage_ = 0;
   int rollbacks_ = 0;
+  int suspensions_ = 0;
   // By step, in this lineage; 0: not committed.
   std::vector<int> committed_in_;
   int best_step_ = 0;
@@ -215,13 +208,8 @@ class Ledger {
   int64_t last_commit_ = 0;
   std::vector<int64_t> interruptions_;
   std::array<std::pair<uint32_t, int>, kWorkers> prepared_ = {};
-  std::array<int64_t, kWorkers> touched_until_ = {};
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int own_failures_ = 0;
-  int64_t mute_until_ = -1;
-  int mute_slot_ = -1;
-  int64_t liar_until_ = -1;
-  int liar_slot_ = -1;
   // Since the last committed step: those who went for another, and the
   // generations that were formed.
   int innocents_ = 0;
@@ -231,7 +219,6 @@ class Ledger {
   bool may_know_of_lie_ = false;
   // Until when durable records leave each host out, where nobody could prepare.
   std::map<std::string, absl::Time> unfit_until_;
-  int64_t calm_since_ = 0;
   std::optional<coordinator::JobEndedRecord> end_;
 };
 

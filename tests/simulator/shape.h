@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/core/state/types.h"
@@ -27,23 +28,38 @@ inline constexpr int64_t kFaultyTime = 60 * kSecond;
 // With no fault under way, a step commits within this time.
 inline constexpr int64_t kProgressBound = 20 * kSecond;
 
-struct Shape {
-  std::array<int, kWorkers> host_of = {};
+// What a job is like.
+struct JobShape {
   int min_workers = 1;
   int max_workers = kWorkers;
   int total_steps = 200;
-  int64_t step_time = 0;     // of the computing of a step
-  int64_t prepare_time = 0;  // of a process's first generation
-  int64_t copy_time = 0;     // of the state, per rank
+  int64_t step_time = 0;  // of the computing of a step
+  int64_t copy_time = 0;  // of the state, per rank
   int64_t settle = 0;
-  coordinator::Config config;
-  Holders holders = Holders::kRanks;
   // With kServers: how many the job has, and copies of each shard.
   int servers = 0;
   int replicas = 0;
   bool keeps_checkpoints = false;
+  int priority = 0;
+  int64_t submit_time = 0;
+};
 
-  [[nodiscard]] coordinator::Sharding Sharding() const;
+// What a user does to a job.
+struct UserAction {
+  int64_t time = 0;
+  int job = 0;
+  coordinator::JobChange change;
+};
+
+struct Shape {
+  std::array<int, kWorkers> host_of = {};
+  int64_t prepare_time = 0;  // of a process's first generation
+  coordinator::Config config;
+  Holders holders = Holders::kRanks;
+  std::vector<JobShape> jobs;
+  std::vector<UserAction> actions;
+
+  [[nodiscard]] coordinator::Sharding ShardingOf(const JobShape& job) const;
   // Returns true if the process in that slot may hold shards.
   [[nodiscard]] bool IsHolder(int slot) const {
     return holders == Holders::kServers
@@ -65,8 +81,16 @@ struct Shape {
                                : coordinator::kNewestProtocol;
 }
 
+// Of one job.
 [[nodiscard]] Shape DrawShape(Random& random, Random& leave_random, Bug bug,
                               Holders holders);
+// One to three more, and what users do to them all.
+void DrawMoreJobs(Random& random, Shape& shape);
+
+// "job", "job2", ...
+[[nodiscard]] std::string JobName(int job);
+// The job that has that id; 0 if none has.
+[[nodiscard]] int JobOfId(std::string_view id);
 
 [[nodiscard]] std::string WorkerName(int slot);
 // The inverse; -1 if it is no worker's name.

@@ -45,13 +45,14 @@ void SimCoordinator::Start() {
         coordinator::CoordinatorCore::Recover(context_.shape.config, journal_,
                                               life_);
     if (!recovered.ok()) {
-      context_.ledger.Fail(Invariant::kMonotoneGenerations,
-                           std::string(recovered.status().message()));
+      context_.ledgers.front().Fail(Invariant::kMonotoneGenerations,
+                                    std::string(recovered.status().message()));
       return;
     }
     core_.emplace(*std::move(recovered));
     if (!first_journal_.has_value()) {
-      context_.ledger.OnRecovered(core_->state().last_generation);
+      for (Ledger& ledger : context_.ledgers)
+        ledger.OnRecovered(core_->state().last_generation);
     }
   }
   sessions_.SetCoordinatorLife(life_);
@@ -62,19 +63,62 @@ void SimCoordinator::Start() {
 
 // A user tries until it is accepted; the request's id makes that one job.
 void SimCoordinator::Submit() {
-  if (!core_->state().jobs.empty()) return;
-  coordinator::SubmitRequested submit;
-  submit.request = 1;
-  submit.name = "job";
-  submit.spec = "spec";
-  submit.min_workers = context_.shape.min_workers;
-  submit.max_workers = context_.shape.max_workers;
-  submit.settle = absl::Nanoseconds(context_.shape.settle);
-  submit.total_steps = context_.shape.total_steps;
-  submit.keeps_checkpoints = context_.shape.keeps_checkpoints;
-  submit.sharding = context_.shape.Sharding();
-  submit.request_id = "r1";
-  Feed(std::move(submit));
+  for (size_t i = 0; i < context_.shape.jobs.size(); ++i) {
+    const JobShape& shape = context_.shape.jobs[i];
+    const auto index = static_cast<int>(i);
+    if (shape.submit_time > context_.now || FindJob(index) != nullptr) continue;
+    coordinator::SubmitRequested submit;
+    submit.request = 1;
+    submit.name = JobName(index);
+    submit.spec = "spec";
+    submit.min_workers = shape.min_workers;
+    submit.max_workers = shape.max_workers;
+    submit.settle = absl::Nanoseconds(shape.settle);
+    submit.total_steps = shape.total_steps;
+    submit.keeps_checkpoints = shape.keeps_checkpoints;
+    // With one job there is nobody to give way to.
+    submit.can_go_on_later =
+        shape.keeps_checkpoints && context_.shape.jobs.size() > 1;
+    submit.sharding = context_.shape.ShardingOf(shape);
+    submit.priority = shape.priority;
+    submit.request_id = absl::StrCat("r", index + 1);
+    Feed(std::move(submit));
+  }
+}
+
+const coordinator::Job* SimCoordinator::FindJob(int index) const {
+  for (const auto& [number, job] : core_->state().jobs)
+    if (job.name == JobName(index)) return &job;
+  return nullptr;
+}
+
+void SimCoordinator::OnUserAction(int index) {
+  const UserAction& action = context_.shape.actions[static_cast<size_t>(index)];
+  if (is_alive()) ChangeJob(action.job, action.change);
+}
+
+void SimCoordinator::ResumeAll() {
+  SimEvent again;
+  again.kind = EventKind::kResumeAll;
+  context_.After(kSecond, again);
+  if (!is_alive()) return;
+  for (size_t i = 0; i < context_.shape.jobs.size(); ++i) {
+    const coordinator::Job* const job = FindJob(static_cast<int>(i));
+    if (job != nullptr && job->is_suspended)
+      ChangeJob(static_cast<int>(i), {.is_suspended = false});
+  }
+}
+
+void SimCoordinator::ChangeJob(int index,
+                               const coordinator::JobChange& change) {
+  const coordinator::Job* const job = FindJob(index);
+  if (job == nullptr) return;
+  coordinator::ChangeRequested request;
+  static_cast<coordinator::JobChange&>(request) = change;
+  request.request = 3;
+  request.job = job->id;
+  request.reason = "a user asked";
+  Feed(std::move(request));
 }
 
 void SimCoordinator::Kill() {
@@ -126,17 +170,41 @@ void SimCoordinator::EndTwin() {
   Start();
 }
 
-const coordinator::Job* SimCoordinator::ActiveJob() const {
-  const coordinator::State& state = core_->state();
-  return state.active_jobs.empty() ? nullptr
-                                   : &state.jobs.at(*state.active_jobs.begin());
+bool SimCoordinator::SomeJobWaits(
+    const std::function<bool(const coordinator::Job&)>& condition) const {
+  if (!is_alive()) return false;
+  return std::ranges::any_of(core_->state().jobs, [&](const auto& entry) {
+    const coordinator::Job& job = entry.second;
+    return (job.state == v1::JOB_STATE_GATHERING ||
+            job.state == v1::JOB_STATE_QUEUED) &&
+           condition(job);
+  });
 }
 
 bool SimCoordinator::KeepsLinkApart() const {
+  return SomeJobWaits([](const coordinator::Job& job) {
+    return job.link_check != MonotonicTime::InfiniteFuture();
+  });
+}
+
+bool SimCoordinator::HasBegun(int job) const {
+  const coordinator::Job* const found = is_alive() ? FindJob(job) : nullptr;
+  return found != nullptr && !coordinator::IsNew(*found);
+}
+
+bool SimCoordinator::IsAtWork(int job) const {
   if (!is_alive()) return false;
-  const coordinator::Job* const job = ActiveJob();
-  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
-         job->link_check != MonotonicTime::InfiniteFuture();
+  const coordinator::Job* const found = FindJob(job);
+  if (found == nullptr || found->ending.has_value()) return false;
+  switch (found->state) {
+    case v1::JOB_STATE_PREPARING:
+    case v1::JOB_STATE_RUNNING:
+    case v1::JOB_STATE_HALTING:
+    case v1::JOB_STATE_STOPPING:
+      return true;
+    default:
+      return false;
+  }
 }
 
 void SimCoordinator::Stall(int64_t until) {
@@ -178,11 +246,14 @@ void SimCoordinator::Uncordon(int slot) {
 void SimCoordinator::MakeDurable(const coordinator::JournalRecord& record) {
   journal_.push_back(record);
   const auto* end = std::get_if<coordinator::JobEndedRecord>(&record);
-  if (end != nullptr && end->state == v1::JOB_STATE_FAILED && fails_rightly_) {
-    context_.ledger.OnFailedRightly(*end);
+  if (end != nullptr && end->state == v1::JOB_STATE_FAILED &&
+      may_fail_.contains(end->job_id)) {
+    context_.LedgerOf(end->job_id).OnFailedRightly(*end);
     return;
   }
-  if (!first_journal_.has_value()) context_.ledger.OnDurable(record);
+  if (first_journal_.has_value()) return;
+  const std::string& job_id = coordinator::JobIdOf(record);
+  if (!job_id.empty()) context_.LedgerOf(job_id).OnDurable(record);
 }
 
 void SimCoordinator::FailJournal(int64_t until) {
@@ -200,37 +271,46 @@ void SimCoordinator::OnJournalWorks() {
   Submit();
 }
 
+void SimCoordinator::EndTwinNow() {
+  SimEvent event;
+  event.kind = EventKind::kTwinEnd;
+  context_.After(0, event);
+}
+
 // It may, as long as it cannot know; then its time is over, so that this changes
 // nothing. (An operator would have to choose.)
 void SimCoordinator::OnFormationByTwin(int64_t generation) {
   if (has_met_member_) {
-    context_.ledger.Fail(
+    context_.ledgers.front().Fail(
         Invariant::kMonotoneGenerations,
         absl::StrCat("a coordinator on an older copy of the journal forms "
                      "generation ",
                      generation,
                      ", though it has met a member of a newer one"));
   }
-  SimEvent event;
-  event.kind = EventKind::kTwinEnd;
-  context_.After(0, event);
+  EndTwinNow();
 }
 
 void SimCoordinator::Do(coordinator::Persist& action) {
+  // Of several jobs the twin may end or suspend one all of whose members it has.
+  const bool lets_go =
+      std::holds_alternative<coordinator::JobEndedRecord>(action.record) ||
+      std::holds_alternative<coordinator::JobSuspendedRecord>(action.record);
+  if (lets_go && first_journal_.has_value()) {
+    EndTwinNow();
+    return;
+  }
   if (const auto* formed =
           std::get_if<coordinator::GenerationFormedRecord>(&action.record)) {
     if (first_journal_.has_value()) {
       OnFormationByTwin(formed->generation);
       return;
     }
-    context_.ledger.OnFormation(*formed, HasSurvivor());
+    CheckOneGeneration(*formed);
+    context_.LedgerOf(formed->job_id)
+        .OnFormation(*formed,
+                     HasSurvivor(JobOfId(formed->job_id), formed->is_rollback));
     context_.Reached(Moment::kFormation, -1);
-  }
-  // By what is known as it is decided: a worker may join before it is durable.
-  const auto* end = std::get_if<coordinator::JobEndedRecord>(&action.record);
-  if (end != nullptr && end->state == v1::JOB_STATE_FAILED &&
-      end->exit_code != static_cast<int>(ExitCode::kUsage)) {
-    fails_rightly_ |= MayFail(end->exit_code);
   }
   SimEvent event;
   event.version = life_;
@@ -273,24 +353,42 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 }
 
 bool SimCoordinator::AwaitsAbsent() const {
-  if (!is_alive()) return false;
-  const coordinator::Job* const job = ActiveJob();
-  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
-         job->holders_deadline != MonotonicTime::InfiniteFuture();
+  return SomeJobWaits([](const coordinator::Job& job) {
+    return job.holders_deadline != MonotonicTime::InfiniteFuture();
+  });
 }
 
 bool SimCoordinator::LeavesHostOut() const {
-  if (!is_alive()) return false;
-  const coordinator::Job* const job = ActiveJob();
-  const auto& quarantines = core_->state().quarantines;
-  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
-         std::any_of(quarantines.begin(), quarantines.end(),
-                     [](const auto& host) { return host.is_unfit; });
+  return SomeJobWaits([this](const coordinator::Job&) {
+    const auto& quarantines = core_->state().quarantines;
+    return std::any_of(quarantines.begin(), quarantines.end(),
+                       [](const auto& host) { return host.is_unfit; });
+  });
 }
 
-bool SimCoordinator::IsCountedOn(int slot, uint64_t incarnation) const {
+void SimCoordinator::CheckOneGeneration(
+    const coordinator::GenerationFormedRecord& formed) {
+  for (const coordinator::Job* const job : core_->state().ActiveJobs()) {
+    if (job->id == formed.job_id) continue;
+    for (const coordinator::Member& member : job->members) {
+      const auto is_it = [&member](const coordinator::MemberIdentity& other) {
+        return other.worker == member.identity.worker;
+      };
+      if (member.is_lost || std::ranges::none_of(formed.members, is_it))
+        continue;
+      context_.LedgerOf(formed.job_id)
+          .Fail(Invariant::kOneMembership,
+                absl::StrCat("generation ", formed.generation, " has ",
+                             member.identity.worker,
+                             ", which is a member of job ", job->id));
+    }
+  }
+}
+
+bool SimCoordinator::IsCountedOn(int job, int slot,
+                                 uint64_t incarnation) const {
   const Lost& lost = lost_[slot];
-  if (incarnation != lost.incarnation) return true;
+  if (incarnation != lost.incarnation || lost.job != job) return true;
   const int64_t wait =
       absl::ToInt64Nanoseconds(context_.shape.config.state_wait);
   return !lost.has_left && context_.now < lost.time + wait;
@@ -298,11 +396,15 @@ bool SimCoordinator::IsCountedOn(int slot, uint64_t incarnation) const {
 
 // A member of the last generation, or one that was lost to it lately, holds the
 // newest step.
-bool SimCoordinator::HasSurvivor() const {
-  if (context_.shape.holders != Holders::kRanks) return HasAllShards();
-  for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (slot != context_.ledger.step_liar() && IsCountedOn(slot, incarnation) &&
-        witness_.holds_newest(slot, incarnation)) {
+bool SimCoordinator::HasSurvivor(int job, bool is_rollback) const {
+  if (context_.shape.holders != Holders::kRanks) return HasAllShards(job);
+  const Ledger& ledger = context_.ledgers[static_cast<size_t>(job)];
+  // One that is away may have made a step that a liar keeps to itself.
+  const bool may_be_away = is_rollback || ledger.step_liar() < 0;
+  for (const auto& [slot, incarnation] : ledger.NewestMembers()) {
+    if (!may_be_away && HasGivenUp(slot, incarnation)) continue;
+    if (slot != ledger.step_liar() && IsCountedOn(job, slot, incarnation) &&
+        witness_.holds_newest(job, slot, incarnation)) {
       return true;
     }
   }
@@ -310,17 +412,18 @@ bool SimCoordinator::HasSurvivor() const {
 }
 
 // Its members hold every shard as of the last committed step.
-bool SimCoordinator::HasAllShards() const {
+bool SimCoordinator::HasAllShards(int job) const {
+  const Ledger& ledger = context_.ledgers[static_cast<size_t>(job)];
   std::set<int> held;
-  for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (!IsCountedOn(slot, incarnation)) continue;
+  for (const auto& [slot, incarnation] : ledger.NewestMembers()) {
+    if (!IsCountedOn(job, slot, incarnation)) continue;
     for (const HeldShard& copy : witness_.shards_of(slot, incarnation)) {
-      if (copy.complete_step >= context_.ledger.best_step()) {
-        held.insert(copy.shard);
-      }
+      if (copy.complete_step >= ledger.best_step()) held.insert(copy.shard);
     }
   }
-  return static_cast<int>(held.size()) == context_.shape.Sharding().shards;
+  const JobShape& shape = context_.shape.jobs[static_cast<size_t>(job)];
+  return static_cast<int>(held.size()) ==
+         context_.shape.ShardingOf(shape).shards;
 }
 
 // ---- Events for the core.
@@ -357,8 +460,20 @@ void SimCoordinator::Feed(coordinator::EventBody body) {
       coordinator::Event(std::move(body),
                          absl::UnixEpoch() + absl::Nanoseconds(context_.now)),
       context_.Now());
+  NoteEnds();
   for (coordinator::Action& action : actions) Perform(action);
   timer_.Set(core_->NextDeadline());
+}
+
+// By what is known as it is decided: a worker may join before it is durable.
+void SimCoordinator::NoteEnds() {
+  for (const coordinator::Job* const job : core_->state().ActiveJobs()) {
+    const bool fails =
+        job->ending.has_value() && job->ending->state == v1::JOB_STATE_FAILED &&
+        job->ending->exit_code != static_cast<int>(ExitCode::kUsage);
+    if (fails && MayFail(job->id, job->ending->exit_code))
+      may_fail_.insert(job->id);
+  }
 }
 
 // ---- Actions.
@@ -386,7 +501,8 @@ void SimCoordinator::Do(coordinator::SendWelcome& action) {
 
 void SimCoordinator::Do(coordinator::SendAssignment& action) {
   const coordinator::Job& job = *core_->state().FindJob(action.job_id);
-  if (!action.is_rehearsal) context_.ledger.OnAssignment(action, job);
+  if (!action.is_rehearsal)
+    context_.LedgerOf(action.job_id).OnAssignment(action, job);
   context_.Reached(Moment::kAssignment, SlotOf(action.self.worker));
   auto payload = std::make_shared<agent::AssignmentPayload>();
   payload->job_id = action.job_id;
@@ -473,8 +589,8 @@ void SimCoordinator::Do(coordinator::SendRelease& action) {
 void SimCoordinator::Do(coordinator::CloseSession& action) {
   if (ReasonOf(action.status) == reason::kSessionProtocolViolation &&
       !context_.has_liar) {
-    context_.ledger.Fail(Invariant::kEvictionsHaveCause,
-                         std::string(action.status.message()));
+    context_.ledgers.front().Fail(Invariant::kEvictionsHaveCause,
+                                  std::string(action.status.message()));
   }
   agent::SessionDown down;
   down.code = action.status.ok() ? absl::StatusCode::kUnavailable
@@ -484,9 +600,10 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
   sessions_.CloseByCoordinator(action.session, std::move(down));
 }
 
-bool SimCoordinator::MayFail(int exit_code) const {
+bool SimCoordinator::MayFail(const std::string& job_id, int exit_code) const {
   // A liar, which is a member still, is believed where the job cannot go on without it.
-  const coordinator::Job* const job = is_alive() ? ActiveJob() : nullptr;
+  const coordinator::Job* const job =
+      is_alive() ? core_->state().FindJob(job_id) : nullptr;
   if (exit_code == static_cast<int>(ExitCode::kUsage)) {
     if (!context_.has_liar || job == nullptr) return false;
     const int others = coordinator::AliveCount(*job, v1::ROLE_WORKER) - 1;
@@ -499,11 +616,13 @@ bool SimCoordinator::MayFail(int exit_code) const {
     return false;
   }
   if (context_.bad_way == BadHost::kBadDisk &&
-      context_.ledger.own_failures() >= coordinator::kMostFailures) {
+      context_.LedgerOf(job_id).own_failures() >= coordinator::kMostFailures) {
     return true;
   }
-  if (context_.bad_way != BadHost::kBadDisk && context_.ledger.best_step() > 0)
+  if (context_.bad_way != BadHost::kBadDisk &&
+      context_.LedgerOf(job_id).best_step() > 0) {
     return false;
+  }
   // Nobody of a role with bad hosts is elsewhere.
   const auto is_on_bad_host = [this](int slot) {
     return (context_.bad_hosts & (1u << context_.shape.host_of[slot])) != 0;
@@ -529,41 +648,44 @@ bool SimCoordinator::MayFail(int exit_code) const {
 }
 
 void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
-  const coordinator::Job* const job = ActiveJob();
+  const coordinator::Job* const job = core_->state().FindJob(event.job_id());
   const int slot = SlotOf(event.worker());
   if (job == nullptr || slot < 0) return;
   const std::string host = absl::StrCat("h", context_.shape.host_of[slot]);
   if (coordinator::HasFailedOn(core_->state(), *job, host)) return;
-  context_.ledger.Fail(Invariant::kUnfitLeftOut,
-                       absl::StrCat(event.worker(),
-                                    " failed by its own fault, "
-                                    "and host ",
-                                    host, " is not left out"));
+  context_.LedgerOf(event.job_id())
+      .Fail(Invariant::kUnfitLeftOut,
+            absl::StrCat(event.worker(), " failed by its own fault, and host ",
+                         host, " is not left out"));
 }
 
 // Whoever has left a generation, and is lost again as a newcomer to one that
 // never became durable, has left it all the same.
-void SimCoordinator::NoteLost(int slot, uint64_t incarnation, bool has_left) {
-  const int64_t generation = context_.ledger.newest_durable();
+void SimCoordinator::NoteLost(int job, int slot, uint64_t incarnation,
+                              bool has_left) {
+  const int64_t generation =
+      context_.ledgers[static_cast<size_t>(job)].newest_durable();
   const Lost& before = lost_[slot];
   if (before.incarnation == incarnation && before.generation == generation)
     has_left |= before.has_left;
-  lost_[slot] = {incarnation, context_.now, has_left, generation};
+  lost_[slot] = {incarnation, job, context_.now, has_left, generation};
 }
 
 void SimCoordinator::CheckContradiction(const v1::Event& event) {
+  Ledger& ledger = context_.LedgerOf(event.job_id());
   std::vector<int> slots;
   for (const v1::Evidence& evidence : event.verdict().evidence()) {
     const int slot = SlotOf(evidence.observer());
     slots.push_back(slot);
     if (slot < 0) continue;
     // It is told to give up what it holds.
-    for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
-      if (member == slot) NoteLost(slot, incarnation, /*has_left=*/true);
+    for (const auto& [member, incarnation] : ledger.NewestMembers()) {
+      if (member != slot) continue;
+      NoteLost(JobOfId(event.job_id()), slot, incarnation, /*has_left=*/true);
     }
   }
   if (!event.has_verdict()) slots.push_back(SlotOf(event.worker()));
-  context_.ledger.OnContradiction(slots, event.message());
+  ledger.OnContradiction(slots, event.message());
 }
 
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
@@ -583,18 +705,21 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
   const bool fails_job =
       event.has_verdict() &&
       event.verdict().decision() == v1::VERDICT_DECISION_FAIL_JOB;
-  if (fails_job) fails_rightly_ |= MayFail(event.verdict().exit_code());
+  if (fails_job && MayFail(event.job_id(), event.verdict().exit_code()))
+    may_fail_.insert(event.job_id());
   const bool hands_over = event.type() == "worker.hands_over";
   if ((has_failed || hands_over) && !fails_job) CheckOwnFailure(event);
   if (!is_lost && !has_left && !has_failed) return;
   const int slot = SlotOf(event.worker());
   const int64_t pid = event.verdict().pid();
-  if (slot >= 0) context_.ledger.OnHolderLost(slot);
+  Ledger& ledger = context_.LedgerOf(event.job_id());
+  if (slot >= 0) ledger.OnHolderLost(slot);
   if (slot >= 0 && event.has_verdict()) {
-    for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
+    for (const auto& [member, incarnation] : ledger.NewestMembers()) {
       // Whoever failed by its own fault is not asked for what it holds.
       if (member != slot) continue;
-      NoteLost(slot, incarnation, has_left || has_failed);
+      NoteLost(JobOfId(event.job_id()), slot, incarnation,
+               has_left || has_failed);
     }
   }
   if (!is_lost) return;
@@ -603,8 +728,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
     if (kind == v1::EVIDENCE_KIND_PEER_REPORT) ++context_.liar_evictions;
     if (kind == v1::EVIDENCE_KIND_FALSE_REPORT) ++context_.refutations;
   }
-  context_.ledger.OnMemberLost(event, context_.now,
-                               witness_.is_alive(slot, pid));
+  ledger.OnMemberLost(event, context_.now, witness_.is_alive(slot, pid));
 }
 
 }  // namespace ringmaster::simulator

@@ -11,6 +11,8 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/parameter_server/shard_placement.h"
@@ -30,8 +32,8 @@ class SimCoordinator {
   struct Witness {
     // That process of the worker lives.
     std::function<bool(int slot, int64_t pid)> is_alive;
-    // That process lives and holds the last committed step.
-    std::function<bool(int slot, uint64_t incarnation)> holds_newest;
+    // That process lives and holds the last committed step of that job.
+    std::function<bool(int job, int slot, uint64_t incarnation)> holds_newest;
     // The parameters that the process holds; nothing if it is dead.
     std::function<std::vector<HeldShard>(int slot, uint64_t incarnation)>
         shards_of;
@@ -68,16 +70,27 @@ class SimCoordinator {
   void OnJournalWorks();
 
   bool is_alive() const { return core_.has_value(); }
-  // The job waits because the ends of a link that failed twice are kept apart
+  // A user's action of the plan happens, if it can be asked.
+  void OnUserAction(int index);
+  // Jobs that are suspended are resumed, from now on each second: a copy of the
+  // journal may have one suspended again.
+  void ResumeAll();
+  // Submits the jobs whose time has come.
+  void Submit();
+  // The job has members that prepare, train or halt.
+  bool IsAtWork(int job) const;
+  // Its members have been told of a generation.
+  bool HasBegun(int job) const;
+  // A job waits because the ends of a link that failed twice are kept apart
   // for a while: that is policy.
   bool KeepsLinkApart() const;
-  // The job waits for members that were given up and may hold its steps.
+  // A job waits for members that were given up and may hold its steps.
   bool AwaitsAbsent() const;
   // Returns true if it has said of that process that it is lost or has left.
   bool HasGivenUp(int slot, uint64_t incarnation) const {
     return lost_[slot].incarnation == incarnation;
   }
-  // It waits, and the workers of some host failed so often that it takes none of
+  // One waits, and the workers of some host failed so often that it takes none of
   // them for now.
   bool LeavesHostOut() const;
   int64_t stalled_until() const { return stalled_until_; }
@@ -92,9 +105,14 @@ class SimCoordinator {
     bool is_durable = false;
   };
 
-  void Submit();
-  // The job, or null if it is queued or has ended.
-  const coordinator::Job* ActiveJob() const;
+  // Requires is_alive.
+  void ChangeJob(int index, const coordinator::JobChange& change);
+  // Null before it is accepted. Requires is_alive.
+  const coordinator::Job* FindJob(int index) const;
+  bool SomeJobWaits(
+      const std::function<bool(const coordinator::Job&)>& condition) const;
+  // A worker belongs to at most one generation.
+  void CheckOneGeneration(const coordinator::GenerationFormedRecord& formed);
   void Feed(coordinator::EventBody body);
   void Perform(coordinator::Action& action);
   void Do(coordinator::SendWelcome& action);
@@ -112,14 +130,16 @@ class SimCoordinator {
   void Do(coordinator::EmitEvent& action);
   void MakeDurable(const coordinator::JournalRecord& record);
   void OnFormationByTwin(int64_t generation);
+  void EndTwinNow();
+  void NoteEnds();
   // Returns true if the job may fail with that code now (decision 0028).
-  bool MayFail(int exit_code) const;
+  bool MayFail(const std::string& job_id, int exit_code) const;
   // A worker failed by its own fault.
   void CheckOwnFailure(const v1::Event& event);
   void CheckContradiction(const v1::Event& event);
-  void NoteLost(int slot, uint64_t incarnation, bool has_left);
-  bool HasSurvivor() const;
-  bool HasAllShards() const;
+  void NoteLost(int job, int slot, uint64_t incarnation, bool has_left);
+  bool HasSurvivor(int job, bool is_rollback) const;
+  bool HasAllShards(int job) const;
 
   Context& context_;
   SessionLinks& sessions_;
@@ -135,22 +155,23 @@ class SimCoordinator {
   // twin of its generation, which that does not know.
   std::optional<std::vector<coordinator::JournalRecord>> first_journal_;
   bool has_met_member_ = false;
-  // It has decided that the job fails, when the job might.
-  bool fails_rightly_ = false;
+  // The jobs that it has decided to fail when they might.
+  std::set<std::string> may_fail_;
   std::deque<Pending> pending_;
   std::deque<Answer> answers_;
   int64_t last_write_ = 0;
   int64_t journal_fails_until_ = 0;
-  // A process that was said to be lost to the job, or to have left it.
+  // A process that was said to be lost to a job, or to have left it.
   struct Lost {
     uint64_t incarnation = 0;
+    int job = 0;
     int64_t time = 0;
     bool has_left = false;
     // The newest one whose record was durable then.
     int64_t generation = 0;
   };
   // The job must not go back while this member lives and holds its steps.
-  bool IsCountedOn(int slot, uint64_t incarnation) const;
+  bool IsCountedOn(int job, int slot, uint64_t incarnation) const;
   // By slot: the last one.
   std::array<Lost, kWorkers> lost_ = {};
   // When each worker's last drain is over, and whether somebody looks after it.

@@ -23,7 +23,7 @@ void SimTrainer::Restart(uint32_t life) {
   ++version_;
   stage_ = Stage::kIdle;
   assignment_ = {};
-  has_state_ = false;
+  has_state_ = is_loaded_ = false;
   position_ = {};
   shards_.clear();
   has_placed_shards_ = false;
@@ -36,16 +36,16 @@ void SimTrainer::Restart(uint32_t life) {
 
 void SimTrainer::Die(bool is_silent) {
   if (!is_silent && IsRunning()) CloseConnections(/*is_clean=*/false);
-  context_.ledger.OnHolderLost(slot_);
+  ledger().OnHolderLost(slot_);
   ++version_;
   stage_ = Stage::kIdle;
 }
 
 void SimTrainer::Release() {
   ++version_;
-  context_.ledger.OnHolderLost(slot_);
+  ledger().OnHolderLost(slot_);
   stage_ = Stage::kIdle;
-  has_state_ = false;
+  has_state_ = is_loaded_ = false;
   position_ = {};
   shards_.clear();
   has_placed_shards_ = false;
@@ -85,6 +85,13 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
       } else if (IsRunning()) {
         EndRun(agent::RunEnd::kInterrupted);
       }
+      return;
+    case kLoaded:
+      if (stage_ != Stage::kCopying) return;
+      is_loaded_ = true;
+      position_.complete = ledger().saved_step();
+      position_.complete_generation = generation();
+      BeginStep();
       return;
     case kSaved:
       if (stage_ != Stage::kComputing) return;
@@ -126,12 +133,18 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   shards_ = shards();
   has_placed_shards_ = false;
   assignment_ = payload;
+  if (const int job = JobOfId(payload.job_id); job != job_) {
+    job_ = job;
+    has_state_ = is_loaded_ = false;
+    position_ = {};
+    shards_.clear();
+  }
   stage_ = Stage::kPreparing;
   is_aborted_ = is_deaf_ = is_alone_ = false;
   wants_stop_ = wants_drain_ = wants_leave_ = false;
   if (!assignment_.is_rehearsal) {
-    context_.ledger.OnPrepare(slot_, life_, generation(), rank(),
-                              static_cast<int>(assignment_.slots.size()));
+    ledger().OnPrepare(slot_, life_, generation(), rank(),
+                       static_cast<int>(assignment_.slots.size()));
   }
   context_.Reached(Moment::kPreparing, slot_);
   const int64_t longest =
@@ -142,16 +155,25 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
 bool SimTrainer::ResumeAt(int step) {
   if (IsServer()) return ResumeAsServer(step);
   if (HasServers()) return ResumeBesideServers(step);
+  if (is_loaded_) {
+    // It is read again, unless others go on from it.
+    if (step == position_.complete) {
+      AdoptLoaded();
+    } else if (step == 0) {
+      has_state_ = is_loaded_ = false;
+    }
+  }
   if (!has_state_ || assignment_.is_newcomer) {
     has_state_ = true;
+    is_loaded_ = false;
     position_ = {};
-    position_.hash = context_.ledger.HashAfter(0);
+    position_.hash = ledger().HashAfter(0);
     if (assignment_.is_newcomer) return true;
   }
   // Its job was set back.
   if (assignment_.placements != nullptr && step == 0) {
     position_ = {};
-    position_.hash = context_.ledger.HashAfter(0);
+    position_.hash = ledger().HashAfter(0);
   }
   if (step == position_.complete && step == position_.applied + 1) {
     Apply(/*run_generation=*/0);
@@ -187,7 +209,7 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
   if (is_good && !is_aborted && has_data) {
     stage_ = Stage::kPrepared;
     if (!assignment_.is_rehearsal) {
-      context_.ledger.OnStateHeld(generation(), rank(), position_.complete);
+      ledger().OnStateHeld(generation(), rank(), position_.complete);
     }
     agent::TrainerPrepared prepared;
     prepared.generation = generation();
@@ -199,8 +221,8 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
     return;
   }
   if (is_settled && !is_good) {
-    context_.ledger.OnResumeRefused(slot_, generation(),
-                                    assignment_.resume_step, position_);
+    ledger().OnResumeRefused(slot_, generation(), assignment_.resume_step,
+                             position_);
   }
   stage_ = Stage::kOver;
   agent::TrainerPrepareFailed failed;
@@ -290,7 +312,7 @@ void SimTrainer::CheckConnected() {
   stage_ = Stage::kCopying;
   context_.Reached(Moment::kStateCopy, slot_);
   if (rank() == assignment_.state_source_rank) {
-    StartTimer(kCopied, context_.random.Between(1, context_.shape.copy_time));
+    StartTimer(kCopied, context_.random.Between(1, job().copy_time));
   } else if (has_early_state_) {
     TakeState(early_state_);
   }
@@ -307,7 +329,7 @@ void SimTrainer::TakeState(const Frame& frame) {
     position_.applied = position_.complete = frame.step;
     if (context_.bug != Bug::kStateNotCopied) position_.hash = frame.value;
   }
-  context_.ledger.OnStateHeld(generation(), rank(), frame.step);
+  ledger().OnStateHeld(generation(), rank(), frame.step);
   if (next_rank() != assignment_.state_source_rank) {
     SendNext(FrameKind::kState, frame.step, frame.value);
   }
@@ -394,7 +416,7 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
   if (frame.generation != generation() && context_.bug != Bug::kFenceOff) {
     return;  // The fence.
   }
-  context_.ledger.OnFrameTaken(slot_, frame.generation, generation());
+  ledger().OnFrameTaken(slot_, frame.generation, generation());
   if (IsServer()) {
     OnFrameAsServer(from, frame);
     return;
@@ -467,7 +489,7 @@ SimProgress SimTrainer::progress() const {
                         stage_ == Stage::kPulling ||
                         (stage_ == Stage::kServing && missing_ != 0);
   progress.collective_sequence = collective_sequence_;
-  progress.step_time = context_.shape.step_time;
+  progress.step_time = job().step_time;
   progress.waiting_for_rank = AwaitedRank();
   return progress;
 }

@@ -71,6 +71,8 @@ class SimTrainer {
   const Position& position() const { return position_; }
   // Returns the shards that it holds, if the parameters are in shards.
   std::vector<HeldShard> shards() const;
+  // The job of the last assignment; 0 before.
+  int job_index() const { return job_; }
   // The payload of the last assignment; null before.
   const agent::AssignmentPayload& assignment() const { return assignment_; }
 
@@ -96,8 +98,13 @@ class SimTrainer {
     kPatience,
     kResend,
     kSaved,
+    kLoaded,
   };
 
+  Ledger& ledger() const { return context_.ledgers[static_cast<size_t>(job_)]; }
+  const JobShape& job() const {
+    return context_.shape.jobs[static_cast<size_t>(job_)];
+  }
   bool IsRunning() const {
     return stage_ >= Stage::kConnecting && stage_ <= Stage::kCommitting;
   }
@@ -149,6 +156,9 @@ class SimTrainer {
   void AfterStep();
   // The generation makes no step.
   void EndWithoutStep();
+  // Where the job begins from a checkpoint, returns true: all ranks read it first.
+  [[nodiscard]] bool BeginsFromFiles();
+  void AdoptLoaded();
   // Rank 0 has written a checkpoint of the applied step, if the job keeps them.
   void Save();
   void FailPeer(int peer_rank, v1::LinkFailure failure);
@@ -186,9 +196,12 @@ class SimTrainer {
   // The version of the timers that still count.
   uint32_t version_ = 0;
   Stage stage_ = Stage::kIdle;
+  int job_ = 0;
   agent::AssignmentPayload assignment_;
   bool has_state_ = false;
   Position position_;
+  // `complete` is a checkpoint's step, which the first step applies.
+  bool is_loaded_ = false;
   // Held when the run under way began to make steps, if it did: all that the
   // assignment says; until then what was held before.
   bool has_placed_shards_ = false;

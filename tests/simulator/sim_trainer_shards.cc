@@ -111,7 +111,7 @@ bool SimTrainer::ResumeBesideServers(int step) {
   }
   has_state_ = true;
   position_.applied = position_.complete = step;
-  position_.hash = context_.ledger.HashAfter(0);
+  position_.hash = ledger().HashAfter(0);
   return true;
 }
 
@@ -123,8 +123,8 @@ void SimTrainer::Pull() {
 void SimTrainer::TakePulled(const Frame& frame) {
   if (stage_ != Stage::kPulling) return;
   position_.hash = frame.value;
-  context_.ledger.OnPulled(generation(), frame.step, context_.now);
-  context_.ledger.OnStateHeld(generation(), rank(), frame.step);
+  ledger().OnPulled(generation(), frame.step, context_.now);
+  ledger().OnStateHeld(generation(), rank(), frame.step);
   post_(agent::TrainerAdvanced{generation()});
   BeginStep();
 }
@@ -145,8 +145,8 @@ void SimTrainer::Push() {
 void SimTrainer::TakeUpdated(const Frame& frame) {
   if (stage_ != Stage::kReducing || frame.step != position_.applied + 1) return;
   if (answered_ != 0 && updated_ != frame.value) {
-    context_.ledger.Fail(Invariant::kEachSampleOnce,
-                         "parameter servers made different sums of a step");
+    ledger().Fail(Invariant::kEachSampleOnce,
+                  "parameter servers made different sums of a step");
   }
   updated_ = frame.value;
   answered_ |= 1u << frame.origin;
@@ -186,13 +186,13 @@ void SimTrainer::BeginServing() {
     const auto shard = static_cast<int>(i);
     if (HasShard(shard)) continue;
     if (placements[i].source_rank < 0) {
-      position_.hash = context_.ledger.HashAfter(0);
+      position_.hash = ledger().HashAfter(0);
       shards_.push_back({shard, 0});
     } else {
       missing_ |= 1u << placements[i].source_rank;
     }
   }
-  if (!is_needed) context_.ledger.OnUnneeded(generation(), rank());
+  if (!is_needed) ledger().OnUnneeded(generation(), rank());
   post_(agent::TrainerAdvanced{generation()});
   if (missing_ == 0) return;
   context_.Reached(Moment::kStateCopy, slot_);
@@ -265,7 +265,7 @@ void SimTrainer::MakeUpdate(int step) {
     if (IsPlacedHere(PlacementOf(held.shard), /*or_source=*/false))
       held.complete_step = step;
   }
-  context_.ledger.OnComplete(generation(), rank(), step);
+  ledger().OnComplete(generation(), rank(), step);
   for (int worker = 0; worker < world_size(); ++worker) {
     Send(SlotAt(worker), FrameKind::kUpdated, step, newest_sum_);
   }

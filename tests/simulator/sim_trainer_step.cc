@@ -13,13 +13,29 @@ void SimTrainer::EndWithoutStep() {
     return;
   }
   stage_ = Stage::kComputing;
-  StartTimer(kSaved, context_.random.Between(1, 10 * context_.shape.copy_time));
+  StartTimer(kSaved, context_.random.Between(1, 10 * job().copy_time));
+}
+
+bool SimTrainer::BeginsFromFiles() {
+  if (position_.applied > 0 || position_.complete > 0 ||
+      ledger().saved_step() == 0 || context_.shape.holders != Holders::kRanks) {
+    return false;
+  }
+  stage_ = Stage::kCopying;
+  StartTimer(kLoaded, context_.random.Between(1, job().copy_time));
+  return true;
+}
+
+void SimTrainer::AdoptLoaded() {
+  is_loaded_ = false;
+  position_.applied = position_.complete;
+  position_.hash = ledger().HashAfter(position_.applied);
 }
 
 void SimTrainer::Save() {
-  if (rank() != 0 || !context_.shape.keeps_checkpoints) return;
+  if (rank() != 0 || !job().keeps_checkpoints) return;
   saved_step_ = position_.applied;
-  context_.ledger.OnSaved(saved_step_);
+  ledger().OnSaved(saved_step_);
   v1::Notice notice;
   notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
   notice.set_generation(generation());
@@ -32,7 +48,9 @@ void SimTrainer::BeginStep() {
     EndWithoutStep();
     return;
   }
-  if (position_.applied >= context_.shape.total_steps) {
+  if (BeginsFromFiles()) return;
+  if (is_loaded_ && position_.complete >= job().total_steps) AdoptLoaded();
+  if (position_.applied >= job().total_steps) {
     Save();
     EndRun(agent::RunEnd::kFinished);
     return;
@@ -40,7 +58,7 @@ void SimTrainer::BeginStep() {
   has_placed_shards_ = assignment_.placements != nullptr;
   if (context_.IsBad(slot_, BadHost::kBadDisk) &&
       context_.late_random.Chance(3)) {
-    context_.ledger.OnOwnFailure();
+    ledger().OnOwnFailure();
     EndRun(agent::RunEnd::kFailed);
     return;
   }
@@ -49,7 +67,7 @@ void SimTrainer::BeginStep() {
   records_ = 0;
   stop_agreed_ = drain_agreed_ = false;
   leavers_ = 0;
-  int64_t time = context_.shape.step_time;
+  int64_t time = job().step_time;
   time = time / 2 + context_.random.Between(0, time / 2);
   if (context_.now < slow_until_) time *= 10;
   StartTimer(kComputed, time);
@@ -57,11 +75,12 @@ void SimTrainer::BeginStep() {
 
 void SimTrainer::TryReduce() {
   if (stage_ != Stage::kReducing) return;
+  if (is_loaded_) AdoptLoaded();
   const int step = position_.applied + 1;
   if (HasServers()) {
     contribution_ =
-        context_.ledger.SamplesOf(step, kGlobalBatch * rank() / world_size(),
-                                  kGlobalBatch * (rank() + 1) / world_size());
+        ledger().SamplesOf(step, kGlobalBatch * rank() / world_size(),
+                           kGlobalBatch * (rank() + 1) / world_size());
     answered_ = 0;
     Push();
     return;
@@ -74,12 +93,12 @@ void SimTrainer::TryReduce() {
   const int last = kGlobalBatch * (rank() + 1) / world_size();
   const bool is_alone = world_size() == 1 || is_alone_;
   if (is_alone) {
-    MakeComplete(context_.ledger.SamplesOf(order, 0, kGlobalBatch));
+    MakeComplete(ledger().SamplesOf(order, 0, kGlobalBatch));
     return;
   }
   if (rank() > 0 && partial_step_ != step) return;
-  const uint64_t sum = context_.ledger.SamplesOf(order, first, last) +
-                       (rank() > 0 ? partial_ : 0);
+  const uint64_t sum =
+      ledger().SamplesOf(order, first, last) + (rank() > 0 ? partial_ : 0);
   partial_step_ = 0;
   if (IsLastRank()) {
     SendNext(FrameKind::kTotal, step, sum);
@@ -88,7 +107,7 @@ void SimTrainer::TryReduce() {
   }
   SendNext(FrameKind::kPartial, step, sum);
   if (context_.bug == Bug::kAppliedBeforeComplete && rank() == 0) {
-    MakeComplete(context_.ledger.SamplesOf(step, 0, kGlobalBatch));
+    MakeComplete(ledger().SamplesOf(step, 0, kGlobalBatch));
     records_ = (1u << world_size()) - 1;
     TryApply();
   }
@@ -107,7 +126,7 @@ void SimTrainer::MakeComplete(uint64_t total) {
   position_.reduced = total;
   ++collective_sequence_;
   if (!is_alone_) {
-    context_.ledger.OnComplete(generation(), rank(), position_.complete);
+    ledger().OnComplete(generation(), rank(), position_.complete);
   }
   context_.Reached(Moment::kCommitExchange, slot_);
   records_ |= 1u << rank();
@@ -150,7 +169,7 @@ void SimTrainer::Apply(int run_generation) {
   const int step = position_.applied + 1;
   position_.hash = Ledger::Fold(position_.hash, step, position_.reduced);
   position_.applied = step;
-  context_.ledger.OnApply(slot_, run_generation, position_, context_.now);
+  ledger().OnApply(slot_, run_generation, position_, context_.now);
 }
 
 void SimTrainer::AfterStep() {
@@ -158,7 +177,7 @@ void SimTrainer::AfterStep() {
     post_(agent::TrainerAdvanced{generation()});
   }
   stop_agreed_ |= leavers_ == (1u << world_size()) - 1;
-  if (position_.applied >= context_.shape.total_steps) {
+  if (position_.applied >= job().total_steps) {
     Save();
     EndRun(agent::RunEnd::kFinished);
   } else if (stop_agreed_) {

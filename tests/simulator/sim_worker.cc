@@ -218,12 +218,14 @@ void SimWorker::Do(const agent::OpenSession& action) {
       coordinator::HeldJob held;
       held.job_id = payload.job_id;
       held.spec = "spec";
-      held.name = "job";
-      held.min_workers = context_.shape.min_workers;
-      held.max_workers = context_.shape.max_workers;
-      held.settle = absl::Nanoseconds(context_.shape.settle);
-      held.total_steps = context_.shape.total_steps;
-      held.sharding = context_.shape.Sharding();
+      const int index = JobOfId(payload.job_id);
+      const JobShape& job = context_.shape.jobs[static_cast<size_t>(index)];
+      held.name = JobName(index);
+      held.min_workers = job.min_workers;
+      held.max_workers = job.max_workers;
+      held.settle = absl::Nanoseconds(job.settle);
+      held.total_steps = job.total_steps;
+      held.sharding = context_.shape.ShardingOf(job);
       held.rank = payload.rank;
       held.world_size = payload.world_size;
       held.servers =
@@ -316,7 +318,7 @@ int64_t SimWorker::FalseStep(int64_t step) {
   const int64_t shift = context_.lie_random.Between(1, 3);
   const int64_t other =
       context_.lie_random.Chance(50) ? step + shift : step - shift;
-  return std::clamp<int64_t>(other, 0, context_.shape.total_steps);
+  return std::clamp<int64_t>(other, 0, job().total_steps);
 }
 
 int64_t SimWorker::StepToTell(int64_t step) {
@@ -330,7 +332,7 @@ int64_t SimWorker::StepToTell(int64_t step) {
 
 void SimWorker::TellOfLie(int64_t step, int64_t claimed) {
   ++context_.lies;
-  context_.ledger.OnStepLie(slot_);
+  context_.ledgers[static_cast<size_t>(trainer_.job_index())].OnStepLie(slot_);
   if (context_.traced) {
     context_.Tell(absl::StrCat(name_, "   says ", claimed, " of step ", step));
   }
@@ -355,7 +357,7 @@ void SimWorker::LieAboutSteps(coordinator::HaltedReceived& halted) {
       halted.applied_step = FalseStep(step);
       halted.complete_step = std::min<int64_t>(
           halted.applied_step + context_.lie_random.Between(0, 1),
-          context_.shape.total_steps);
+          job().total_steps);
       break;
   }
   TellOfLie(step, halted.complete_step);

@@ -67,6 +67,9 @@ class SimWorker {
   }
 
  private:
+  const JobShape& job() const {
+    return context_.shape.jobs[static_cast<size_t>(trainer_.job_index())];
+  }
   void Post(agent::Event event);
   void Handle(const agent::Event& event);
   void End(int code);

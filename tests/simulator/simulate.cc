@@ -2,10 +2,11 @@
 // invariant.
 //
 //   simulate --seeds=1..10000 [--jobs=2] [--holders=ranks|workers|servers]
-//            [--bug=NAME] [--liar] [--all] [--verbose]
+//            [--bug=NAME] [--liar] [--many] [--all] [--verbose]
 //
 // --holders: who holds the parameters; by default, every rank all of them.
 // --liar: one worker says what is not so.
+// --many: two to four jobs share the workers.
 // Exit code 1: a violation; its seed, the invariant, the last events and the
 // command that shows them again are printed. --all goes on after it and prints
 // a line for each seed that breaks something. --verbose prints all events of
@@ -76,12 +77,14 @@ void PrintFirstViolation(const BatchResult& batch, const Flags& flags) {
   PrintLines(RunSeed(batch.failed_seed, {.bug = flags.bug,
                                          .holders = flags.holders,
                                          .has_liar = flags.has_liar,
+                                         .has_many_jobs = flags.has_many_jobs,
                                          .is_traced = true,
                                          .max_lines = kLastLines}));
   absl::PrintF(
-      "again: simulate --seeds=%d..%d --holders=%s --bug=%s%s --verbose\n",
+      "again: simulate --seeds=%d..%d --holders=%s --bug=%s%s%s --verbose\n",
       batch.failed_seed, batch.failed_seed, NameOf(flags.holders),
-      flags.bug_name, flags.has_liar ? " --liar" : "");
+      flags.bug_name, flags.has_liar ? " --liar" : "",
+      flags.has_many_jobs ? " --many" : "");
 }
 
 int Simulate(const Flags& flags) {
@@ -90,7 +93,8 @@ int Simulate(const Flags& flags) {
                           .jobs = flags.jobs,
                           .run = {.bug = flags.bug,
                                   .holders = flags.holders,
-                                  .has_liar = flags.has_liar},
+                                  .has_liar = flags.has_liar,
+                                  .has_many_jobs = flags.has_many_jobs},
                           .goes_on = flags.goes_on};
   if (flags.is_verbose) {
     options.jobs = 1;  // one story after the other

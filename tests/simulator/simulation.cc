@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/simulator/context.h"
@@ -24,7 +25,7 @@ class Simulation {
  public:
   Simulation(uint64_t seed, const RunOptions& options)
       : context_(seed, options.bug, options.holders, options.has_liar,
-                 options.is_traced),
+                 options.has_many_jobs, options.is_traced),
         sessions_(context_),
         peers_(context_),
         coordinator_(context_, sessions_, Witness()) {
@@ -38,6 +39,7 @@ class Simulation {
                    !peers_.IsCut(to, from);
           });
     }
+    able_since_.assign(context_.shape.jobs.size(), -1);
     injector_ = std::make_unique<FaultInjector>(
         context_, Cluster{sessions_, peers_, coordinator_, workers_});
   }
@@ -52,8 +54,18 @@ class Simulation {
   void Handle(const SimEvent& event);
   void HandleWorker(const SimEvent& event, SimWorker& worker);
   void Watch();
-  // Lets the ledger know if every shard is there twice.
+  // Checks that `job` makes progress; `able`: the workers that can train.
+  void CheckProgress(int job, int able);
+  // Checks that all jobs end.
+  void CheckEnd();
+  [[nodiscard]] bool HoldsNewest(const SimWorker& worker, int job) const {
+    return worker.trainer().job_index() == job &&
+           context_.ledgers[static_cast<size_t>(job)].HoldsNewest(
+               worker.trainer().position());
+  }
+  // Lets the ledgers know if every shard is there twice.
   void NoteCopies();
+  void NoteCopiesOf(int job);
   void CheckLeft(int slot, int64_t since);
 
   Context context_;
@@ -62,8 +74,9 @@ class Simulation {
   SimCoordinator coordinator_;
   Workers workers_;
   std::unique_ptr<FaultInjector> injector_;
-  // Since when enough workers can train; -1: they are too few.
-  int64_t able_since_ = -1;
+  // By job: since when enough workers can train, or, where there are many jobs, it
+  // has members at work; -1: so it is not.
+  std::vector<int64_t> able_since_;
 };
 
 SimCoordinator::Witness Simulation::Witness() {
@@ -74,10 +87,10 @@ SimCoordinator::Witness Simulation::Witness() {
             return worker.is_alive() && (pid == 0 || pid == worker.pid());
           },
       .holds_newest =
-          [this](int slot, uint64_t incarnation) {
+          [this](int job, int slot, uint64_t incarnation) {
             const SimWorker& worker = *workers_[slot];
             return worker.is_alive() && worker.incarnation() == incarnation &&
-                   context_.ledger.HoldsNewest(worker.trainer().position());
+                   HoldsNewest(worker, job);
           },
       .shards_of =
           [this](int slot, uint64_t incarnation) {
@@ -100,6 +113,14 @@ void Simulation::Begin() {
   context_.After(kWatchInterval, event);
   event.kind = EventKind::kCalm;
   context_.After(kFaultyTime, event);
+  event.kind = EventKind::kSubmit;
+  for (const JobShape& job : context_.shape.jobs)
+    if (job.submit_time > 0) context_.At(job.submit_time, event);
+  event.kind = EventKind::kUserAction;
+  for (size_t i = 0; i < context_.shape.actions.size(); ++i) {
+    event.detail = static_cast<uint8_t>(i);
+    context_.At(context_.shape.actions[i].time, event);
+  }
   injector_->Begin();
 }
 
@@ -203,8 +224,19 @@ void Simulation::Handle(const SimEvent& event) {
       NoteCopies();
       injector_->Strike(event.detail, event.slot);
       return;
+    case EventKind::kSubmit:
+      // Else it is submitted as the coordinator starts.
+      if (coordinator_.is_alive()) coordinator_.Submit();
+      return;
+    case EventKind::kUserAction:
+      coordinator_.OnUserAction(event.detail);
+      return;
+    case EventKind::kResumeAll:
+      coordinator_.ResumeAll();
+      return;
     case EventKind::kCalm:
       injector_->Calm();
+      if (!context_.shape.actions.empty()) coordinator_.ResumeAll();
       return;
     case EventKind::kWatch:
       Watch();
@@ -217,8 +249,15 @@ void Simulation::Handle(const SimEvent& event) {
 }
 
 void Simulation::NoteCopies() {
-  Ledger& ledger = context_.ledger;
-  const int shards = context_.shape.Sharding().shards;
+  for (size_t job = 0; job < context_.ledgers.size(); ++job)
+    NoteCopiesOf(static_cast<int>(job));
+}
+
+void Simulation::NoteCopiesOf(int job) {
+  const auto index = static_cast<size_t>(job);
+  Ledger& ledger = context_.ledgers[index];
+  const int shards =
+      context_.shape.ShardingOf(context_.shape.jobs[index]).shards;
   if (shards == 0 || ledger.best_step() == 0) return;
   std::array<int, kWorkers> copies = {};  // by shard
   for (const auto& [slot, incarnation] : ledger.NewestMembers()) {
@@ -240,26 +279,28 @@ void Simulation::NoteCopies() {
 // Undisturbed, the last holder of a step leaves it to an idle worker, or in a
 // checkpoint.
 void Simulation::CheckLeft(int slot, int64_t since) {
-  Ledger& ledger = context_.ledger;
+  const int job = workers_[slot]->trainer().job_index();
+  const JobShape& shape = context_.shape.jobs[static_cast<size_t>(job)];
+  Ledger& ledger = context_.ledgers[static_cast<size_t>(job)];
   // Older processes leave by themselves.
   if (ProtocolOfLife(workers_[slot]->incarnation()) <
       coordinator::kLeaveProtocol) {
     return;
   }
   if (context_.shape.holders != Holders::kRanks || ledger.IsSaved() ||
-      ledger.best_step() == 0 || ledger.calm_since() > since ||
-      !ledger.HoldsNewest(workers_[slot]->trainer().position())) {
+      ledger.best_step() == 0 || context_.fault_log.calm_since() > since ||
+      !HoldsNewest(*workers_[slot], job)) {
     return;
   }
   bool has_successor = false;
   for (int other = 0; other < kWorkers; ++other) {
     const SimWorker& worker = *workers_[other];
     if (other == slot || !worker.is_alive()) continue;
-    if (ledger.HoldsNewest(worker.trainer().position())) return;
+    if (HoldsNewest(worker, job)) return;
     has_successor |= !worker.is_leaving() && worker.started() < since &&
                      worker.state() == agent::AgentState::kIdle;
   }
-  if (!has_successor && !context_.shape.keeps_checkpoints) return;
+  if (!has_successor && !shape.keeps_checkpoints) return;
   ledger.Fail(
       Invariant::kNoStepLost,
       absl::StrCat(
@@ -280,45 +321,75 @@ void Simulation::Watch() {
     }
     ++(context_.shape.RoleOf(slot) == v1::ROLE_WORKER ? able : able_servers);
   }
-  // A job begins with all of its servers, and goes on with one.
-  const bool has_begun = !context_.ledger.NewestMembers().empty();
-  const int servers =
-      has_begun ? std::min(1, context_.shape.servers) : context_.shape.servers;
-  if (able < context_.shape.min_workers || able_servers < servers) {
-    able_since_ = -1;
-  } else if (able_since_ < 0) {
-    able_since_ = context_.now;
+  const bool is_alone = context_.shape.jobs.size() == 1;
+  for (size_t i = 0; i < context_.shape.jobs.size(); ++i) {
+    const JobShape& job = context_.shape.jobs[i];
+    // A job begins with all of its servers, and goes on with one.
+    const bool has_begun = coordinator_.HasBegun(static_cast<int>(i));
+    const int servers = has_begun ? std::min(1, job.servers) : job.servers;
+    // Of many, it may be another's turn.
+    const bool is_able =
+        able >= job.min_workers && able_servers >= servers &&
+        (is_alone || coordinator_.IsAtWork(static_cast<int>(i)));
+    if (!is_able) {
+      able_since_[i] = -1;
+    } else if (able_since_[i] < 0) {
+      able_since_[i] = context_.now;
+    }
   }
   if (coordinator_.KeepsLinkApart() || coordinator_.AwaitsAbsent()) {
-    context_.ledger.Disturb(context_.now);
+    context_.fault_log.Disturb(context_.now);
   }
   if (coordinator_.LeavesHostOut()) {
-    context_.ledger.Disturb(context_.now);
+    context_.fault_log.Disturb(context_.now);
     return;
   }
-  const Ledger& ledger = context_.ledger;
-  const int64_t since =
-      std::max({ledger.calm_since(), ledger.last_commit(), able_since_});
-  if (able_since_ >= 0 && context_.now > since + kProgressBound) {
-    context_.ledger.Fail(
-        Invariant::kProgress,
-        absl::StrCat("no step since step ", ledger.best_step(), " at ",
-                     ledger.last_commit() / kMillisecond, " ms, with ", able,
-                     " workers of at least ", context_.shape.min_workers));
+  for (size_t i = 0; i < context_.shape.jobs.size(); ++i)
+    CheckProgress(static_cast<int>(i), able);
+  CheckEnd();
+}
+
+void Simulation::CheckProgress(int job, int able) {
+  const auto index = static_cast<size_t>(job);
+  Ledger& ledger = context_.ledgers[index];
+  if (ledger.end().has_value()) return;
+  const int64_t since = std::max({context_.fault_log.calm_since(),
+                                  ledger.last_commit(), able_since_[index]});
+  if (able_since_[index] < 0 || context_.now <= since + kProgressBound) return;
+  ledger.Fail(Invariant::kProgress,
+              absl::StrCat("no step since step ", ledger.best_step(), " at ",
+                           ledger.last_commit() / kMillisecond, " ms, with ",
+                           able, " workers of at least ",
+                           context_.shape.jobs[index].min_workers));
+}
+
+// Nor does one wait for ever for the others.
+void Simulation::CheckEnd() {
+  const auto jobs = static_cast<int64_t>(context_.shape.jobs.size());
+  if (context_.now <= std::max(kFaultyTime, context_.fault_log.calm_since()) +
+                          jobs * kEndBound) {
+    return;
   }
-  if (context_.now > std::max(kFaultyTime, ledger.calm_since()) + kEndBound) {
-    context_.ledger.Fail(
-        Invariant::kProgress,
-        absl::StrCat("the job has not ended; it is at step ",
-                     ledger.best_step(), " of ", context_.shape.total_steps));
+  for (size_t i = 0; i < context_.shape.jobs.size(); ++i) {
+    Ledger& ledger = context_.ledgers[i];
+    if (ledger.end().has_value()) continue;
+    ledger.Fail(Invariant::kProgress,
+                absl::StrCat("the job has not ended; it is at step ",
+                             ledger.best_step(), " of ",
+                             context_.shape.jobs[i].total_steps));
   }
 }
 
 RunResult Simulation::Run() {
   RunResult result;
   Begin();
-  while (!context_.queue.empty() && !context_.ledger.end().has_value() &&
-         !context_.ledger.violation().has_value()) {
+  const auto have_ended = [this] {
+    return std::ranges::all_of(context_.ledgers, [](const Ledger& ledger) {
+      return ledger.end().has_value();
+    });
+  };
+  while (!context_.queue.empty() && !have_ended() &&
+         !context_.violation().has_value()) {
     const SimEvent event = context_.queue.Pop();
     context_.now = event.time;
     if (!IsDue(event)) continue;
@@ -329,20 +400,24 @@ RunResult Simulation::Run() {
                 (static_cast<uint64_t>(event.kind) << 56) ^ event.frame.value ^
                 (static_cast<uint64_t>(event.version) << 24) ^
                 static_cast<uint64_t>(event.slot + 1)));
-    const int commits = context_.ledger.commits();
+    const int64_t commits = context_.commits();
     Handle(event);
-    if (context_.ledger.commits() > commits) NoteCopies();
+    if (context_.commits() > commits) NoteCopies();
   }
-  const Ledger& ledger = context_.ledger;
-  result.violation = ledger.violation();
+  result.violation = context_.violation();
   result.faults = injector_->counts();
-  result.commits = ledger.commits();
-  result.rollbacks = ledger.rollbacks();
+  result.commits = static_cast<int>(context_.commits());
+  for (const Ledger& ledger : context_.ledgers) {
+    result.rollbacks += ledger.rollbacks();
+    result.suspensions += ledger.suspensions();
+    result.recoveries.insert(result.recoveries.end(),
+                             ledger.interruptions().begin(),
+                             ledger.interruptions().end());
+  }
   result.lies = context_.lies;
   result.liar_evictions = context_.liar_evictions;
   result.refutations = context_.refutations;
   result.duration = context_.now;
-  result.recoveries = ledger.interruptions();
   result.lines.assign(context_.lines.begin(), context_.lines.end());
   return result;
 }

@@ -1,4 +1,4 @@
-// Simulation: one simulated cluster from its first hello to the end of its job.
+// Simulation: one simulated cluster from its first hello to the end of its jobs.
 //
 // Everything follows from the seed: the cluster's shape, every latency, the
 // faults and when they come. Runs share nothing, so they may go on in several
@@ -25,6 +25,8 @@ struct RunOptions {
   Holders holders = Holders::kRanks;
   // One of the faults is a worker that says what is not so.
   bool has_liar = false;
+  // Two to four jobs share the workers; only with kRanks.
+  bool has_many_jobs = false;
   // Keeps the story's last lines; slow.
   bool is_traced = false;
   size_t max_lines = 60;
@@ -38,6 +40,7 @@ struct RunResult {
   int64_t events = 0;
   int commits = 0;
   int rollbacks = 0;
+  int suspensions = 0;
   int lies = 0;            // about a link
   int liar_evictions = 0;  // for a link
   int refutations = 0;     // of what it said of its steps

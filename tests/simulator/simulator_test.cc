@@ -22,7 +22,7 @@ constexpr int kThreads = 2;
 #ifdef RINGMASTER_SANITIZED
 constexpr uint64_t kFreshSeeds = 100;
 #else
-constexpr uint64_t kFreshSeeds = 3'000;
+constexpr uint64_t kFreshSeeds = 2'000;
 #endif
 constexpr uint64_t kMaxSeedsForBug = 10'000;
 
@@ -44,33 +44,35 @@ std::vector<uint64_t> ReadSeeds(const std::string& path) {
 }
 
 std::string Explain(uint64_t seed, const Violation& violation,
-                    Holders holders = Holders::kRanks, bool has_liar = false) {
-  const RunResult result = RunSeed(seed, {.holders = holders,
-                                          .has_liar = has_liar,
-                                          .is_traced = true,
-                                          .max_lines = 60});
+                    RunOptions options) {
+  options.is_traced = true;
+  const RunResult result = RunSeed(seed, options);
   std::string text = "seed " + std::to_string(seed) + " breaks " +
                      std::string(TextOf(violation.invariant)) + ":\n  " +
                      violation.text + "\nthe last events:\n";
   for (const std::string& line : result.lines) text += line + "\n";
   return text + "again: simulate --verbose --seeds=" + std::to_string(seed) +
          ".." + std::to_string(seed) +
-         " --holders=" + std::string(NameOf(holders)) +
-         (has_liar ? " --liar" : "");
+         " --holders=" + std::string(NameOf(options.holders)) +
+         (options.has_liar ? " --liar" : "") +
+         (options.has_many_jobs ? " --many" : "");
 }
 
 // Runs fresh seeds.
-BatchResult ExpectNoBug(Holders holders, bool has_liar = false) {
-  const uint64_t seeds = has_liar ? kFreshSeeds / 5 : kFreshSeeds;
+BatchResult ExpectNoBug(const RunOptions& options,
+                        uint64_t seeds = kFreshSeeds) {
   const BatchResult batch =
-      RunSeeds({.first = 1,
-                .last = seeds,
-                .jobs = kThreads,
-                .run = {.holders = holders, .has_liar = has_liar}});
+      RunSeeds({.first = 1, .last = seeds, .jobs = kThreads, .run = options});
   EXPECT_FALSE(batch.violation.has_value())
-      << Explain(batch.failed_seed, *batch.violation, holders, has_liar);
+      << Explain(batch.failed_seed, *batch.violation, options);
   EXPECT_EQ(batch.seeds, seeds);
   return batch;
+}
+
+void ExpectNoBugOf(uint64_t seed, const RunOptions& options) {
+  const RunResult result = RunSeed(seed, options);
+  EXPECT_FALSE(result.violation.has_value())
+      << Explain(seed, *result.violation, options);
 }
 
 void ExpectFault(const BatchResult& batch, int kind) {
@@ -85,17 +87,15 @@ TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
     for (const Holders holders :
          {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
       for (const bool has_liar : {false, true}) {
-        const RunResult result =
-            RunSeed(seed, {.holders = holders, .has_liar = has_liar});
-        EXPECT_FALSE(result.violation.has_value())
-            << Explain(seed, *result.violation, holders, has_liar);
+        ExpectNoBugOf(seed, {.holders = holders, .has_liar = has_liar});
       }
     }
+    ExpectNoBugOf(seed, {.has_many_jobs = true});
   }
 }
 
 TEST(SimulatorTest, FreshSeedsFindNoBug) {
-  const BatchResult batch = ExpectNoBug(Holders::kRanks);
+  const BatchResult batch = ExpectNoBug({});
   for (int kind = 0; kind < kFaultKindsOfRanks; ++kind)
     ExpectFault(batch, kind);
   ExpectFault(batch, static_cast<int>(FaultKind::kLeaveAll));
@@ -105,11 +105,11 @@ TEST(SimulatorTest, FreshSeedsFindNoBug) {
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
-  EXPECT_GT(ExpectNoBug(Holders::kWorkers).rollbacks, 0);
+  EXPECT_GT(ExpectNoBug({.holders = Holders::kWorkers}).rollbacks, 0);
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
-  const BatchResult batch = ExpectNoBug(Holders::kServers);
+  const BatchResult batch = ExpectNoBug({.holders = Holders::kServers});
   EXPECT_GT(batch.rollbacks, 0);
   for (int kind = 0; kind < static_cast<int>(FaultKind::kLiar); ++kind)
     ExpectFault(batch, kind);
@@ -118,13 +118,22 @@ TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
 TEST(SimulatorTest, FreshSeedsWithALiarFindNoBug) {
   for (const Holders holders :
        {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
-    const BatchResult batch = ExpectNoBug(holders, /*has_liar=*/true);
+    const BatchResult batch =
+        ExpectNoBug({.holders = holders, .has_liar = true}, kFreshSeeds / 5);
     ExpectFault(batch, static_cast<int>(FaultKind::kLiar));
     EXPECT_GT(batch.lies, batch.seeds);
     EXPECT_GT(batch.liar_evictions, 0);
     // It says false steps only of jobs without shards.
     EXPECT_EQ(batch.refutations > 0, holders == Holders::kRanks);
   }
+}
+
+TEST(SimulatorTest, FreshSeedsOfManyJobsFindNoBug) {
+  const BatchResult batch =
+      ExpectNoBug({.has_many_jobs = true}, kFreshSeeds / 2);
+  EXPECT_GT(batch.suspensions, batch.seeds / 20);
+  ExpectFault(batch, static_cast<int>(FaultKind::kTwin));
+  ExpectFault(batch, static_cast<int>(FaultKind::kDrain));
 }
 
 TEST(SimulatorTest, ASeedIsARun) {
