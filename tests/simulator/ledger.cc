@@ -179,7 +179,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   } else if (formed->resume_step > best_step_ && given_up_.has_value() &&
              newest_told_ < given_up_->generation) {
     TakeBack();
-  } else if (formed->resume_step < best_step_ && step_liar_ >= 0) {
+  } else if (formed->resume_step < best_step_ && step_liar_ >= 0 &&
+             !(formed->resume_step == 0 && IsSaved())) {
     GiveUpAfter(formed->resume_step);
   }
   // It goes on after what was believed.
@@ -392,6 +393,11 @@ void Ledger::OnStateHeld(int generation, int rank, int step) {
   At(generation).complete[rank] = step;
 }
 
+void Ledger::OnLoaded(int generation, int step) {
+  if (At(generation).lineage == lineage_)
+    best_step_ = std::max(best_step_, step);
+}
+
 void Ledger::OnUnneeded(int generation, int rank) {
   OnStateHeld(generation, rank, job_.total_steps);
 }
@@ -400,7 +406,7 @@ void Ledger::OnPulled(int generation, int step, int64_t now) {
   if (At(generation).lineage != lineage_ || step <= best_step_) return;
   // The generation before has made it, though no worker came to apply it.
   best_step_ = step;
-  attempts_ = 0;
+  own_failures_ = innocents_ = attempts_ = 0;
   last_commit_ = now;
 }
 

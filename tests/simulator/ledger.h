@@ -93,6 +93,8 @@ class Ledger {
   void OnResumeRefused(int slot, int generation, int resume_step,
                        const Position& position);
   void OnStateHeld(int generation, int rank, int step);
+  // It has read the checkpoint of that step.
+  void OnLoaded(int generation, int step);
   // Nobody needs that rank for a step: it only gives what it holds.
   void OnUnneeded(int generation, int rank);
   // A worker goes on after `step`, which parameter servers have made; no worker

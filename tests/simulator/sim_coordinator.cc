@@ -55,6 +55,7 @@ void SimCoordinator::Start() {
         ledger.OnRecovered(core_->state().last_generation);
     }
   }
+  has_met_member_ = false;  // it has forgotten that
   sessions_.SetCoordinatorLife(life_);
   if (context_.traced) context_.Tell("coordinator starts");
   Feed(coordinator::Tick{});

@@ -30,6 +30,7 @@ void SimTrainer::AdoptLoaded() {
   is_loaded_ = false;
   position_.applied = position_.complete;
   position_.hash = ledger().HashAfter(position_.applied);
+  ledger().OnLoaded(generation(), position_.applied);
 }
 
 void SimTrainer::Save() {

@@ -30,6 +30,7 @@
 //                re-form, min of them and
 //                idle workers--------> forming -------> PREPARING(g')
 //                re-form, fewer-----------------------> GATHERING (waits)
+//                re-form, again without a step--------> GATHERING (rests)
 //                re-form, nobody left, too often ending-> FAILED (code 138)
 //                fail or cancel-------------> ending -> FAILED, CANCELLED
 //

@@ -208,6 +208,11 @@ class Explainer {
       result_.what_unblocks = AwaitedText();
       return;
     }
+    if (IsSet(job_.rest_deadline)) {
+      result_.summary = job_.message;
+      result_.what_unblocks = "a moment; what its last incidents were";
+      return;
+    }
     if (job_.awaits_successor) {
       result_.summary = job_.message;
       result_.what_unblocks =

@@ -161,6 +161,9 @@ void Branch(const Graph& graph, Cover& cover, Cover& best) {
 
 Cover GreedyCover(const Graph& graph) {
   Cover cover;
+  std::vector<decltype(RatingOf(graph, {}))> ratings;
+  for (size_t i = 0; i < graph.ends.size(); ++i)
+    ratings.push_back(RatingOf(graph, {i}));
   while (true) {
     std::vector<int> open(graph.ends.size(), 0);
     for (const auto& [i, j] : graph.links) {
@@ -170,10 +173,8 @@ Cover GreedyCover(const Graph& graph) {
     }
     size_t most = 0;
     for (size_t i = 1; i < open.size(); ++i) {
-      if (std::tuple(open[i], RatingOf(graph, {i})) >
-          std::tuple(open[most], RatingOf(graph, {most}))) {
+      if (std::tie(open[i], ratings[i]) > std::tie(open[most], ratings[most]))
         most = i;
-      }
     }
     if (open.empty() || open[most] == 0) return cover;
     cover.push_back(most);

@@ -288,7 +288,7 @@ void ForgetEnded(Turn& turn, std::string_view name, uint64_t incarnation) {
 
 void DropOvertaken(Turn& turn, Job& job) {
   Drop(turn, job, [&](const AbsentMember& absent) {
-    return absent.generation < job.generation;
+    return absent.generation < job.told_generation;
   });
 }
 

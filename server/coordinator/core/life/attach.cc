@@ -263,7 +263,12 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
     ContinueRebuilding(turn);
     return;
   }
-  RejoinJob(turn, *turn.state.JobOf(worker), worker, *member, hello);
+  Job& job = *turn.state.JobOf(worker);
+  if (turn.state.other.has_value() &&
+      turn.state.other->known_job_id == job.id) {
+    turn.state.other->is_outweighed = true;
+  }
+  RejoinJob(turn, job, worker, *member, hello);
 }
 
 Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {

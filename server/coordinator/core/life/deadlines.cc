@@ -24,12 +24,13 @@ namespace ringmaster::coordinator {
 namespace {
 
 MonotonicTime EarliestOf(const Job& job) {
-  return std::min(
-      {job.gang_deadline, job.link_check, job.growth_deadline,
-       job.rehearsal_deadline, job.pause_deadline, job.halt_deadline,
-       job.stop_deadline, job.suspicion_deadline, job.reattach_deadline,
-       job.return_deadline, job.holders_deadline, job.hand_over_deadline,
-       job.rest_deadline, job.suspend_retry, EarlyProbeDeadline(job), ProgressDeadline(job)});
+  return std::min({job.gang_deadline, job.link_check, job.growth_deadline,
+                   job.rehearsal_deadline, job.pause_deadline,
+                   job.halt_deadline, job.stop_deadline, job.suspicion_deadline,
+                   job.reattach_deadline, job.return_deadline,
+                   job.holders_deadline, job.hand_over_deadline,
+                   job.rest_deadline, job.suspend_retry,
+                   EarlyProbeDeadline(job), ProgressDeadline(job)});
 }
 
 // The order matters if several are due: the best explanation of an incident

@@ -96,14 +96,27 @@ bool HoldsNothing(const Job& job, const Member& member) {
   return member.halted->is_blank || member.halted->complete_step == 0;
 }
 
+// It holds something, but not what the others go on with.
+bool CannotGoOn(const Job& job, const Member& member,
+                const NewestComplete& newest, int64_t resume_step) {
+  if (!member.halted.has_value() || !job.sharding.is_lockstep) return false;
+  if (job.sharding.shards == 0) return IsSuperseded(*member.halted, newest);
+  // A worker that has handed its shards over may be behind whoever has them.
+  return job.sharding.IsColocated() &&
+         member.halted->complete_step < resume_step;
+}
+
 // They copy the state from the lowest rank that holds it. If it is in shards,
 // workers pull it from the holders, and holders copy it from each other.
 void MarkNewcomers(Job& job, int64_t resume_step) {
   job.state_source_rank = -1;
   bool has_newcomer = false;
+  const NewestComplete newest = NewestCompleteOf(job);
   for (Member& member : job.members) {
     if (member.since == 0) member.since = job.generation;
-    member.is_newcomer = resume_step > 0 && HoldsNothing(job, member);
+    member.is_newcomer =
+        resume_step > 0 && (HoldsNothing(job, member) ||
+                            CannotGoOn(job, member, newest, resume_step));
     has_newcomer |= member.is_newcomer;
     if (!member.is_newcomer && job.state_source_rank < 0) {
       job.state_source_rank = member.identity.rank;

@@ -57,6 +57,7 @@ int Weight(const OtherCoordinator& other) {
 // Remembers the sign, unless there was a better one.
 void Note(Turn& turn, const HelloReceived& hello) {
   State& state = turn.state;
+  const std::string known_job_id = KnownJobOf(state, hello);
   const OtherCoordinator sign = {
       .worker = hello.name,
       .generation = hello.generation,
@@ -64,7 +65,8 @@ void Note(Turn& turn, const HelloReceived& hello) {
       .is_newer = StandingOf(state, hello.generation, hello.formed_by) ==
                   Standing::kNewer,
       .is_of_former = HasFormedAny(state, hello.formed_by),
-      .known_job_id = KnownJobOf(state, hello)};
+      .known_job_id = known_job_id,
+      .is_outweighed = HasAttachedMember(state, known_job_id)};
   if (state.other.has_value()) {
     const OtherCoordinator& before = *state.other;
     const bool is_repeated = before.generation == sign.generation &&

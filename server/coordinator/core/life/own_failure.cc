@@ -59,15 +59,15 @@ std::set<std::string> FailedHosts(const State& state, const Job& job,
   return hosts;
 }
 
-// Some host of the pool, or of a member that may come back, with workers of that
-// role has not failed with `exit_code`; 0: with any.
+// Some host of the pool, cordoned or not, or of a member that may come back, with
+// workers of that role has not failed with `exit_code`; 0: with any.
 bool HasUntriedHost(const State& state, const Job& job, v1::Role role,
                     int exit_code) {
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
-    const bool is_there =
-        worker.state != v1::WORKER_STATE_DRAINING && worker.job_id == job.id;
-    return worker.role == role && (is_there || IsOnOffer(state, job, worker)) &&
+    return worker.role == role && worker.state != v1::WORKER_STATE_DRAINING &&
+           (worker.job_id == job.id || worker.session == 0 ||
+            IsFitFor(job, worker)) &&
            !HasFailedOn(state, job, worker.host_key, exit_code);
   };
   const auto may_come_back = [&](const Member& member) {
@@ -125,14 +125,13 @@ int CountFailure(Job& job, const Member& member) {
   return job.failures;
 }
 
-// Returns true if others hold what `job` has made, and can go on at once without
-// `member`: also those who leave, since they stay until others hold it.
+// Returns true if `job` would go on without `member`: enough others are there, or can
+// join. Those who leave are, since they stay until others hold what they hold.
 bool IsSpare(const State& state, const Job& job, const Member& member) {
   if (IsLast(job, member) || job.is_benchmark || job.runs_commands)
     return false;
   const v1::Role role = member.identity.role;
-  const auto idle =
-      static_cast<int>(IdlePool(state, job, role).Packed(Hosts::kSound).size());
+  const int idle = IdlePool(state, job, role).Count(Hosts::kSound);
   return AliveCount(job, role) - 1 + idle >= LeastCount(job, role);
 }
 
@@ -344,14 +343,19 @@ void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
   CountLoss(turn, job, gone, std::move(what));
 }
 
-void NoteStepMade(Job& job) {
-  job.has_made_step = true;
-  if (std::exchange(job.proven_generation, job.generation) != job.generation) {
-    for (const Member& member : job.members) {
-      if (!member.is_lost && member.identity.role == v1::ROLE_WORKER)
-        job.proven_hosts.insert(member.identity.host_key);
+void NoteProven(Job& job) {
+  for (const Member& member : job.members) {
+    if (!member.is_lost && member.identity.role == v1::ROLE_WORKER &&
+        job.proven_hosts.size() < kMostProvenHosts) {
+      job.proven_hosts.insert(member.identity.host_key);
     }
   }
+}
+
+void NoteStepMade(Job& job) {
+  job.has_made_step = true;
+  if (std::exchange(job.proven_generation, job.generation) != job.generation)
+    NoteProven(job);
   if (job.early_losses.empty()) return;
   for (const Member& member : job.members) {
     if (!member.is_lost) job.early_losses.erase(member.identity.host_key);

@@ -11,11 +11,11 @@
 //
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
-// go well; or kMostFailures times after one step, to ranks that held it. A field
+// go well, or has it before; or kMostFailures times after one step, to ranks that held it. A field
 // of the job that must be corrected (ExitCode::kUsage) is the job's at once if
 // nobody does well with it; if it shows while the job trains, once a second one says
-// so of those who were members when the first did, or at once if the job would have to
-// wait without the first. So is any failure of a benchmark, whose figures are those of
+// so of those who were members when the first did, or at once if the job has too few
+// without the first. So is any failure of a benchmark, whose figures are those of
 // its workers, and one that a worker itself calls the job's, since the job asks for it (a
 // checkpoint that cannot be written, where train.checkpoint.on_error is fail).
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
@@ -60,6 +60,10 @@ void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
 
 // The members have made a step, so their hosts are fit for `job`.
 void NoteStepMade(Job& job);
+// Of that, what the journal tells: their hosts have done well with `job`. It remembers
+// this many, which is more than it can fail on.
+inline constexpr size_t kMostProvenHosts = 64;
+void NoteProven(Job& job);
 
 // The next generation of `job` lacks workers. Returns the last failure, and on
 // which hosts it was the same, if that is the job's fault: none of those left has

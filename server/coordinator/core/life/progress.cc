@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -178,8 +179,14 @@ absl::Duration ProgressPatience(const State& state, const Job& job,
   absl::Duration working = absl::ZeroDuration();
   absl::Duration waiting = absl::ZeroDuration();
   bool is_lost_awaited = false;
+  const std::vector<int> waits = WaitsOf(state, job);
+  const std::set<int> awaited(waits.begin(), waits.end());
   for (const Member& member : job.members) {
-    if (member.is_lost || IsDone(job, member)) continue;
+    // A server that nobody waits for has nothing to do.
+    const bool is_unneeded =
+        member.identity.role == v1::ROLE_PARAMETER_SERVER &&
+        !awaited.contains(member.identity.rank);
+    if (member.is_lost || IsDone(job, member) || is_unneeded) continue;
     const Worker& worker = *state.FindWorker(member.identity.worker);
     absl::Duration& longest = worker.waiting_for_rank < 0 ? working : waiting;
     is_lost_awaited |= IsLost(job, worker.waiting_for_rank);

@@ -22,6 +22,7 @@
 #include "server/coordinator/core/life/job_change.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/job_queue.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/queues.h"
 #include "server/coordinator/core/life/reform.h"
@@ -126,6 +127,9 @@ struct FoldVisitor {
     }
     // All steps that were believed until then; what verdicts say beyond that was
     // dropped, or is rolled back.
+    // As a verdict told: a generation that was not used has none of that.
+    const bool made_step = job->best_step > resumed_before;
+    if (made_step || record.resume_step > resumed_before) NoteProven(*job);
     const bool has_steps = std::max(job->best_step, record.resume_step) > 0;
     job->has_made_step |= has_steps;
     job->has_prepared |= has_steps;
@@ -140,8 +144,8 @@ struct FoldVisitor {
     // The generation before has made a step: what members of earlier ones hold of
     // that is of another sum.
     std::erase_if(job->absent, [&](const AbsentMember& absent) {
-      return record.is_rollback || (record.resume_step > resumed_before &&
-                                    absent.generation < generation_before);
+      return record.is_rollback ||
+             (made_step && absent.generation < generation_before);
     });
     job->members = MembersOf(record, job->members);
     job->placements = PlacementsOf(*job, record);

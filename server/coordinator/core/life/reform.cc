@@ -66,43 +66,16 @@ int64_t AppliedStep(const Job& job) {
 // and stands at 0 knows that there are none, if no other member has seen one.
 std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
   std::vector<const Member*> holders;
+  const NewestComplete newest = NewestCompleteOf(job);
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
-    const bool is_blind = member.halted->is_blank &&
-                          (job.has_trained || member.halted->generation != 0);
-    if (is_blind || (applied_step > 0 && HoldsNothing(member))) continue;
+    const bool is_blind = member.halted->is_blank && job.has_trained;
+    if (is_blind || IsSuperseded(*member.halted, newest) ||
+        (applied_step > 0 && HoldsNothing(member)))
+      continue;
     holders.push_back(&member);
   }
   return holders;
-}
-
-// A step that a worker has completed and not applied says nothing if another has
-// completed it in a later generation, of another sum. Whoever lacks that step then is
-// a newcomer. It comes to that where members of several generations come back.
-void VoidOlderAnswers(Job& job) {
-  if (job.sharding.shards > 0) return;
-  const auto has_step = [](const Member& member) {
-    return !member.is_lost && member.halted->complete_step > 0;
-  };
-  int64_t newest = 0;
-  int64_t complete = 0;
-  for (const Member& member : job.members) {
-    if (!has_step(member)) continue;
-    const HaltedAnswer& answer = *member.halted;
-    if (answer.generation > newest) complete = 0;
-    newest = std::max(newest, answer.generation);
-    if (answer.generation == newest)
-      complete = std::max(complete, answer.complete_step);
-  }
-  for (Member& member : job.members) {
-    if (member.is_lost || member.halted->is_blank) continue;
-    HaltedAnswer& answer = *member.halted;
-    if (answer.generation == 0 || answer.generation == newest ||
-        answer.applied_step >= complete) {
-      continue;
-    }
-    answer = {.is_blank = true, .generation = answer.generation};
-  }
 }
 
 // Returns true if a worker that was in the generation has not completed a step:
@@ -363,10 +336,15 @@ void CountGeneration(const Turn& turn, Job& job) {
   job.last_formed = turn.now;
 }
 
-// Returns true if the job rests before its next generation.
+// Returns true if the job rests before its next generation. It does not while a
+// member leaves, which does not stay for ever, or once it has waited for others.
 bool Rests(Turn& turn, Job& job) {
+  job.rest_deadline = MonotonicTime::InfiniteFuture();
   const int more = job.vain_generations - kMostVainGenerations;
-  if (more < 0 || job.best_step != job.vain_step) return false;
+  if (more < 0 || job.best_step != job.vain_step ||
+      HasLeaver(turn.state, job) || job.return_deadline <= turn.now) {
+    return false;
+  }
   const absl::Duration rest =
       std::min(kLongestRest, kFirstRest * (int64_t{1} << std::min(more, 10)));
   if (job.last_formed + rest <= turn.now) return false;
@@ -412,10 +390,8 @@ bool WaitsForHolders(Turn& turn, Job& job) {
       std::exchange(job.return_deadline, MonotonicTime::InfiniteFuture()) !=
       MonotonicTime::InfiniteFuture();
   const ResumePoint point = FindResumePoint(job);
-  if (was_common || point.is_rollback || point.may_lack_steps) {
+  if (was_common || point.is_rollback || point.may_lack_steps)
     TakeBack(turn, job, point.applied_step);
-    VoidOlderAnswers(job);
-  }
   const ResumePoint now = FindResumePoint(job);
   if (!now.is_rollback && !now.may_lack_steps) {
     // If those who came back are lost again, they are waited for anew.
@@ -687,7 +663,6 @@ void Reform(Turn& turn, Job& job) {
   // Before anybody is disbelieved, all who can say something are heard.
   if (WaitsForReturn(turn, job)) return;
   if (Rests(turn, job)) return;
-  VoidOlderAnswers(job);
   if (SettleContradictions(turn, job)) return;
   if (WaitsForHolders(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
@@ -735,7 +710,7 @@ void Reform(Turn& turn, Job& job) {
     job.best_step = point.applied_step;
     if (FailIfRolledBackTooOften(turn, job)) return;
   }
-  // The generation has made steps, perhaps without having reported any.
+  // Some generation has made steps, perhaps without having reported any.
   if (point.resume_step > job.resume_step) {
     job.links.OnLateStep();
     DropOvertaken(turn, job);

@@ -324,7 +324,8 @@ int MostWorkers(const State& state, const Job& job, int unreplaced) {
   const auto lacks_others = [&](int64_t number) {
     const Job& other = state.jobs.at(number);
     return number != job.number && other.priority >= job.priority &&
-           other.state == v1::JOB_STATE_GATHERING && !IsNew(other);
+           other.state == v1::JOB_STATE_GATHERING && !IsNew(other) &&
+           other.rest_deadline == MonotonicTime::InfiniteFuture();
   };
   const auto first = state.jobs.find(state.first_lacking);
   const bool is_first = first == state.jobs.end() ||

@@ -89,9 +89,10 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   if (step > job.resume_step && !job.absent.empty()) DropOvertaken(turn, job);
   if (step <= job.best_step) return;
   job.best_step = step;
-  if (step > job.resume_step) NoteStepMade(job);
   // One that a checkpoint has brought back is none that they made together.
-  if (IsTraining(job) && step != job.promised_step) {
+  const bool is_loaded = step == job.promised_step;
+  if (step > job.resume_step && !is_loaded) NoteStepMade(job);
+  if (IsTraining(job) && !is_loaded) {
     job.links.OnStep();
     job.progress.NoteRound(v1::PHASE_STEP);
   }

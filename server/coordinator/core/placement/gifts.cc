@@ -34,6 +34,7 @@ bool EndsSoon(const Job& job) {
 // neither needs any now nor lets any go.
 bool IsHeldUp(const Job& job) {
   return job.waits_for_journal || job.awaits_successor ||
+         job.rest_deadline != MonotonicTime::InfiniteFuture() ||
          job.return_deadline != MonotonicTime::InfiniteFuture() ||
          job.holders_deadline != MonotonicTime::InfiniteFuture();
 }

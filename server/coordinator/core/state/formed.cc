@@ -8,17 +8,10 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Members of other jobs say nothing: they are where they were, in any copy.
-bool HasAttachedMember(const State& state, std::string_view job_id) {
+// Not of one that has ended here.
+bool IsKnown(const State& state, std::string_view job_id) {
   const Job* const job = state.FindJob(job_id);
-  return job != nullptr &&
-         std::any_of(job->members.begin(), job->members.end(),
-                     [&](const Member& member) {
-                       const Worker* const worker =
-                           state.FindWorker(member.identity.worker);
-                       return worker != nullptr && worker->session != 0 &&
-                              MemberOf(state, *worker) == &member;
-                     });
+  return job != nullptr && !IsEnded(job->state);
 }
 
 }  // namespace
@@ -89,12 +82,24 @@ bool IsOutdated(const State& state) {
     return false;
   }
   return state.other->is_of_former ||
-         (!state.other->known_job_id.empty() &&
-          !HasAttachedMember(state, state.other->known_job_id));
+         (!state.other->is_outweighed &&
+          IsKnown(state, state.other->known_job_id));
 }
 
 bool IsCopy(const OtherCoordinator& other) {
   return other.is_of_former || !other.known_job_id.empty();
+}
+
+bool HasAttachedMember(const State& state, std::string_view job_id) {
+  const Job* const job = state.FindJob(job_id);
+  return job != nullptr &&
+         std::any_of(job->members.begin(), job->members.end(),
+                     [&](const Member& member) {
+                       const Worker* const worker =
+                           state.FindWorker(member.identity.worker);
+                       return worker != nullptr && worker->session != 0 &&
+                              MemberOf(state, *worker) == &member;
+                     });
 }
 
 std::string OtherCoordinatorText(const State& state) {

@@ -51,6 +51,10 @@ enum class Standing {
 // generation outweighs it.
 [[nodiscard]] bool IsOutdated(const State& state);
 
+// Returns true if a member of the newest generation of that job is attached.
+[[nodiscard]] bool HasAttachedMember(const State& state,
+                                     std::string_view job_id);
+
 // Why a job waits then.
 inline constexpr char kOutdatedText[] =
     "nothing is decided about it, since the journal seems to be an older copy; "

@@ -89,7 +89,19 @@ TEST(FormedTest, AWorkerOfAnUnrelatedClusterSaysNothingOfTheJournal) {
   EXPECT_FALSE(IsOutdated(state));
   EXPECT_FALSE(IsCopy(*state.other));
   state.other->known_job_id = "j-1";
+  EXPECT_TRUE(IsCopy(*state.other));
+  // As long as it has not ended here, and no member of it has attached.
+  EXPECT_FALSE(IsOutdated(state));
+  Job job;
+  job.id = "j-1";
+  job.number = 1;
+  state.jobs.emplace(1, job);
   EXPECT_TRUE(IsOutdated(state));
+  state.other->is_outweighed = true;
+  EXPECT_FALSE(IsOutdated(state));
+  state.other->is_outweighed = false;
+  state.jobs.at(1).state = v1::JOB_STATE_SUCCEEDED;
+  EXPECT_FALSE(IsOutdated(state));
 }
 
 }  // namespace

@@ -60,6 +60,29 @@ int MostCount(const Job& job, v1::Role role) {
   return role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
 }
 
+NewestComplete NewestCompleteOf(const Job& job) {
+  NewestComplete newest;
+  for (const Member& member : job.members) {
+    if (member.is_lost || !member.halted.has_value()) continue;
+    const HaltedAnswer& answer = *member.halted;
+    if (answer.complete_step == 0 || answer.generation < newest.generation)
+      continue;
+    if (answer.generation > newest.generation) newest = {answer.generation, 0};
+    newest.step = std::max(newest.step, answer.complete_step);
+  }
+  // It has made none itself: what it went on from is of those before.
+  if (newest.generation == job.told_generation &&
+      newest.step <= job.resume_step) {
+    return {};
+  }
+  return newest;
+}
+
+bool IsSuperseded(const HaltedAnswer& answer, const NewestComplete& newest) {
+  return answer.generation != 0 && answer.generation < newest.generation &&
+         answer.applied_step < newest.step;
+}
+
 bool HoldsShards(const Job& job, v1::Role role) {
   return job.sharding.shards > 0 &&
          (role == v1::ROLE_PARAMETER_SERVER) == (job.sharding.servers > 0);

@@ -578,6 +578,20 @@ struct Job : JobTerms {
 // those that are not lost.
 [[nodiscard]] int MemberCount(const Job& job, v1::Role role);
 [[nodiscard]] int AliveCount(const Job& job, v1::Role role);
+
+// The newest generation in which a member of `job` that is there has completed a step,
+// and the last one that some such member has completed; zeros if there is none, or if
+// that generation has made none itself.
+struct NewestComplete {
+  int64_t generation = 0;
+  int64_t step = 0;
+};
+[[nodiscard]] NewestComplete NewestCompleteOf(const Job& job);
+// Returns true if who gave `answer` cannot go on with the others: it lacks a step, or has
+// not applied it and completed it in an earlier generation, so as another sum. It comes
+// to that where members of several generations come back.
+[[nodiscard]] bool IsSuperseded(const HaltedAnswer& answer,
+                                const NewestComplete& newest);
 // Counts the workers that are not lost and began the generation with the state.
 [[nodiscard]] int SeasonedCount(const Job& job);
 // Returns the fewest members of that role that `job` continues with. One
@@ -687,6 +701,9 @@ struct OtherCoordinator {
   bool is_of_former = false;
   // Of its job, if that has not ended here; else empty.
   std::string known_job_id = {};
+  // A member of that job's newest generation here has attached, then or since. (Those
+  // of other jobs say nothing: they are where they were, in any copy.)
+  bool is_outweighed = false;
 };
 
 // Most members of the jobs that train are silent at the same time, so the
