@@ -282,6 +282,7 @@ void Simulation::CheckLeft(int slot, int64_t since) {
   const int job = workers_[slot]->trainer().job_index();
   const JobShape& shape = context_.shape.jobs[static_cast<size_t>(job)];
   Ledger& ledger = context_.ledgers[static_cast<size_t>(job)];
+  if (slot == ledger.step_liar()) return;  // evicted for its own word
   // Older processes leave by themselves.
   if (ProtocolOfLife(workers_[slot]->incarnation()) <
       coordinator::kLeaveProtocol) {

@@ -102,8 +102,13 @@ bool CannotGoOn(const Job& job, const Member& member,
   if (!member.halted.has_value() || !job.sharding.is_lockstep) return false;
   if (job.sharding.shards == 0) return IsSuperseded(*member.halted, newest);
   // A worker that has handed its shards over may be behind whoever has them.
+  const auto is_held = [resume_step](const HeldShard& held) {
+    return held.complete_step >= resume_step;
+  };
   return job.sharding.IsColocated() &&
-         member.halted->complete_step < resume_step;
+         member.halted->complete_step < resume_step &&
+         std::ranges::none_of(member.halted->shards, is_held) &&
+         std::ranges::none_of(member.halted->given_shards, is_held);
 }
 
 // They copy the state from the lowest rank that holds it. If it is in shards,
