@@ -210,7 +210,9 @@ class Explainer {
     }
     if (IsSet(job_.rest_deadline)) {
       result_.summary = job_.message;
-      result_.what_unblocks = "a moment; what its last incidents were";
+      result_.what_unblocks =
+          absl::StrCat("in ", In(job_.rest_deadline, now_),
+                       " it tries again; its incidents have the cause");
       return;
     }
     if (job_.awaits_successor) {

@@ -341,6 +341,16 @@ TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
   EXPECT_THAT(explanation.what_unblocks, HasSubstr("in 1.2 s is evicted"));
 }
 
+TEST_F(ExplainTest, AJobThatRestsTellsWhenItTriesAgain) {
+  job().state = v1::JOB_STATE_GATHERING;
+  job().start_time = absl::UnixEpoch();
+  job().message = "rests for 5s before the next generation";
+  job().rest_deadline = At(3);
+  EXPECT_EQ(Now().summary, job().message);
+  EXPECT_EQ(Now().what_unblocks,
+            "in 3.0 s it tries again; its incidents have the cause");
+}
+
 TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
   Lose(1, "its stream broke: reset by peer");
   job().state = v1::JOB_STATE_GATHERING;

@@ -81,10 +81,10 @@ struct LinkEnd {
 // then the one with more links that only it has reported, then the one that more
 // could not connect to when they were asked to, then the one whose members joined
 // last, then the one with the higher ranks. What is between two of a set does not
-// count for one of them if the other has links with several besides. Exact by branch and
-// bound up to kMaxExactEnds ends with links; beyond that greedy, the most links
-// first. `others` are reports that count for that order alone: their links need
-// not be covered.
+// count for one of them if the other has links with several besides. Exact by
+// branch and bound up to kMaxExactEnds ends with links; beyond that greedy, the
+// most links first. `others` are reports that count for that order alone: their
+// links need not be covered.
 inline constexpr size_t kMaxExactEnds = 16;
 [[nodiscard]] std::vector<std::string> SmallestCover(
     const std::vector<LinkReport>& links, const std::vector<LinkEnd>& ends,

@@ -10,14 +10,15 @@
 // a leaver then (hand_over.h). If it fails again, or nobody could take over, it goes.
 //
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
-// is tried: on kMostFailures hosts or on all that there are, and on none does it
-// go well, or has it before; or kMostFailures times after one step, to ranks that held it. A field
-// of the job that must be corrected (ExitCode::kUsage) is the job's at once if
-// nobody does well with it; if it shows while the job trains, once a second one says
-// so of those who were members when the first did, or at once if the job has too few
-// without the first. So is any failure of a benchmark, whose figures are those of
-// its workers, and one that a worker itself calls the job's, since the job asks for it (a
-// checkpoint that cannot be written, where train.checkpoint.on_error is fail).
+// is tried: on kMostFailures hosts or on all that there are, and on none does it go
+// well, or did before; or kMostFailures times after one step, to ranks that held it.
+// A field of the job that must be corrected (ExitCode::kUsage) is the job's at once
+// if nobody does well with it; if it shows while the job trains, once a second one
+// says so of those who were members when the first did, or at once if the job has
+// too few without the first. So is any failure of a benchmark, whose figures are
+// those of its workers, and one that a worker itself calls the job's, since the job
+// asks for it (a checkpoint that cannot be written, where train.checkpoint.on_error
+// is fail).
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 
