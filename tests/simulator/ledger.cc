@@ -138,7 +138,7 @@ void Ledger::RollBack(const coordinator::GenerationFormedRecord& record) {
   }
   ++lineage_;
   ++rollbacks_;
-  // Of jobs with shards the simulated ones do not read it, and begin anew.
+  // Simulated jobs with shards do not read it, and begin anew.
   if (shape_.holders != Holders::kRanks) saved_step_ = 0;
   best_step_ = std::max(static_cast<int>(record.resume_step), saved_step_);
   std::fill(committed_in_.begin() + best_step_ + 1, committed_in_.end(), 0);

@@ -28,7 +28,7 @@ inline constexpr int64_t kFaultyTime = 60 * kSecond;
 // With no fault under way, a step commits within this time.
 inline constexpr int64_t kProgressBound = 20 * kSecond;
 
-// What a job is like.
+// The shape of one job.
 struct JobShape {
   int min_workers = 1;
   int max_workers = kWorkers;
@@ -44,7 +44,7 @@ struct JobShape {
   int64_t submit_time = 0;
 };
 
-// What a user does to a job.
+// An action of a user on a job.
 struct UserAction {
   int64_t time = 0;
   int job = 0;
@@ -81,10 +81,10 @@ struct Shape {
                                : coordinator::kNewestProtocol;
 }
 
-// Of one job.
+// Draws a cluster with one job.
 [[nodiscard]] Shape DrawShape(Random& random, Random& leave_random, Bug bug,
                               Holders holders);
-// One to three more, and what users do to them all.
+// Adds one to three jobs, and what users do to them all.
 void DrawMoreJobs(Random& random, Shape& shape);
 
 // "job", "job2", ...

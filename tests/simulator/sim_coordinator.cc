@@ -293,7 +293,8 @@ void SimCoordinator::OnFormationByTwin(int64_t generation) {
 }
 
 void SimCoordinator::Do(coordinator::Persist& action) {
-  // Of several jobs the twin may end or suspend one all of whose members it has.
+  // Where there are several jobs, the twin may end or suspend one all of whose
+  // members it has.
   const bool lets_go =
       std::holds_alternative<coordinator::JobEndedRecord>(action.record) ||
       std::holds_alternative<coordinator::JobSuspendedRecord>(action.record);

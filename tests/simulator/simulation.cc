@@ -328,7 +328,7 @@ void Simulation::Watch() {
     // A job begins with all of its servers, and goes on with one.
     const bool has_begun = coordinator_.HasBegun(static_cast<int>(i));
     const int servers = has_begun ? std::min(1, job.servers) : job.servers;
-    // Of many, it may be another's turn.
+    // Where there are many, it may be the turn of another.
     const bool is_able =
         able >= job.min_workers && able_servers >= servers &&
         (is_alone || coordinator_.IsAtWork(static_cast<int>(i)));

@@ -226,7 +226,8 @@ TEST(SmallestCoverTest, ALinkWithOneThatIsAtFaultAnywaySaysNothing) {
       ElementsAre("b", "cut"));
 }
 
-// As that would not: "x" and "y" have but the one link.
+// "y" has no other link than that with "x", so it may be innocent, and the link
+// counts for "x".
 TEST(SmallestCoverTest, ALinkWithOneThatMayBeInnocentCounts) {
   EXPECT_THAT(SmallestCover({{"x", "y"}, {"b", "a"}},
                             Ends({"y", "b", "x", "a"}), {{"b", "x"}}),

@@ -154,11 +154,9 @@ void Seat(Turn& turn, Job& job, const AbsentMember& absent, Worker& worker) {
   member.loss.clear();
   member.prepared.reset();
   member.halted = AnswerIn(job, absent);
-  // What it applied in later generations was made anew. A server may be ahead of
-  // the committed step.
-  member.step = member.halted->applied_step;
-  if (worker.role == v1::ROLE_PARAMETER_SERVER)
-    member.step = std::min(member.step, job.best_step);
+  // Steps that it applied in later generations were made anew, so they do not
+  // count.
+  member.step = CountedStep(job, worker.role, member.halted->applied_step);
   if (worker.state == v1::WORKER_STATE_IDLE) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }

@@ -40,11 +40,11 @@ std::string RefusalText(const State& state, const HelloReceived& hello) {
   return absl::StrCat(self, " has an older copy of the journal of ", theirs);
 }
 
-// Empty if it has none, or one that has ended here.
+// Returns the id of the worker's job if that is known here; else "".
 std::string KnownJobOf(const State& state, const HelloReceived& hello) {
-  if (!hello.held_job.has_value()) return "";
-  const Job* const job = state.FindJob(hello.held_job->job_id);
-  return job == nullptr || IsEnded(job->state) ? "" : job->id;
+  const bool is_known =
+      hello.held_job.has_value() && IsKnownJob(state, hello.held_job->job_id);
+  return is_known ? hello.held_job->job_id : "";
 }
 
 // How much a sign says of the journal.

@@ -61,8 +61,8 @@ void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
 
 // The members have made a step, so their hosts are fit for `job`.
 void NoteStepMade(Job& job);
-// Of that, what the journal tells: their hosts have done well with `job`. It remembers
-// this many, which is more than it can fail on.
+// The hosts of the workers among the members have done well with `job`, which the
+// journal tells too. `job` remembers this many, which is more than it can fail on.
 inline constexpr size_t kMostProvenHosts = 64;
 void NoteProven(Job& job);
 

@@ -125,14 +125,15 @@ struct FoldVisitor {
     if (record.is_rollback || !job->sharding.is_lockstep) {
       job->counted_since = record.generation;
     }
-    // All steps that were believed until then; what verdicts say beyond that was
-    // dropped, or is rolled back.
-    // As a verdict told: a generation that was not used has none of that.
+    // The generation before has made steps: reported, or seen by where this one
+    // resumes.
     const bool made_step = job->best_step > resumed_before;
     if (made_step || record.resume_step > resumed_before) NoteProven(*job);
     const bool has_steps = std::max(job->best_step, record.resume_step) > 0;
     job->has_made_step |= has_steps;
     job->has_prepared |= has_steps;
+    // All steps that were believed until then; what verdicts say beyond that was
+    // dropped, or is rolled back.
     job->best_step = record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     for (auto& [number, other] : state.jobs) {

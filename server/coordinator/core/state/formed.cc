@@ -6,15 +6,6 @@
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
-namespace {
-
-// Not of one that has ended here.
-bool IsKnown(const State& state, std::string_view job_id) {
-  const Job* const job = state.FindJob(job_id);
-  return job != nullptr && !IsEnded(job->state);
-}
-
-}  // namespace
 
 std::string IncarnationText(uint64_t incarnation) {
   return absl::StrCat(absl::Hex(incarnation, absl::kZeroPad16));
@@ -76,6 +67,11 @@ bool HasFormedAny(const State& state, uint64_t formed_by) {
                                        });
 }
 
+bool IsKnownJob(const State& state, std::string_view job_id) {
+  const Job* const job = state.FindJob(job_id);
+  return job != nullptr && !IsEnded(job->state);
+}
+
 bool IsOutdated(const State& state) {
   if (!state.other.has_value() || !state.other->is_newer ||
       HasFormedAny(state, state.incarnation)) {
@@ -83,7 +79,7 @@ bool IsOutdated(const State& state) {
   }
   return state.other->is_of_former ||
          (!state.other->is_outweighed &&
-          IsKnown(state, state.other->known_job_id));
+          IsKnownJob(state, state.other->known_job_id));
 }
 
 bool IsCopy(const OtherCoordinator& other) {

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "server/coordinator/core/state/state.h"
 
@@ -44,10 +45,13 @@ enum class Standing {
 // Returns true if the journal has a generation of that coordinator.
 [[nodiscard]] bool HasFormedAny(const State& state, uint64_t formed_by);
 
+// Returns true if that job is here and has not ended.
+[[nodiscard]] bool IsKnownJob(const State& state, std::string_view job_id);
+
 // Returns true if the journal may be an older copy, so that the present one's
 // members are elsewhere: a worker is in a newer generation, and this coordinator
 // has formed none itself. Unless that one's coordinator is in the journal, which
-// leaves no doubt, a member of the same job that is attached here in its newest
+// leaves no doubt, a member of the same job that has attached here in its newest
 // generation outweighs it.
 [[nodiscard]] bool IsOutdated(const State& state);
 

@@ -94,12 +94,15 @@ v1::Role HolderRole(const Job& job) {
              : v1::ROLE_WORKER;
 }
 
+int64_t CountedStep(const Job& job, v1::Role role, int64_t applied_step) {
+  return role == v1::ROLE_WORKER ? applied_step
+                                 : std::min(applied_step, job.best_step);
+}
+
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step) {
   worker.step = std::max(worker.step, step);
-  member.step = member.identity.role == v1::ROLE_WORKER
-                    ? worker.step
-                    : std::min(worker.step, job.best_step);
+  member.step = CountedStep(job, member.identity.role, worker.step);
 }
 
 bool CountsSteps(const Job& job, const Member& member) {

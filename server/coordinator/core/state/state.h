@@ -136,7 +136,7 @@ struct HaltedAnswer {
   // Assumed rather than reported: it came back without a generation, or has not
   // heard of one yet, so it holds no step.
   bool is_blank = false;
-  // In which it stood there; 0: it has not said.
+  // The generation in which it stood there; 0: it has not said.
   int64_t generation = 0;
   // The shards of the parameters that it holds, each once.
   std::vector<HeldShard> shards = {};
@@ -605,9 +605,12 @@ struct NewestComplete {
 [[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);
 // Returns the role of the members that hold the state of `job`.
 [[nodiscard]] v1::Role HolderRole(const Job& job);
-// Notes that `worker`, which is `member` of `job`, reports `step` as applied. A
-// parameter server may be ahead of the committed step, which only workers
-// report.
+// Returns the step at which a member of that role stands that has applied
+// `applied_step`: a parameter server may be ahead of the committed step, which
+// only workers report.
+[[nodiscard]] int64_t CountedStep(const Job& job, v1::Role role,
+                                  int64_t applied_step);
+// Notes that `worker`, which is `member` of `job`, reports `step` as applied.
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step);
 // Returns true if the steps that `member` reports count: while it prepares for
@@ -699,7 +702,7 @@ struct OtherCoordinator {
   bool is_newer = false;
   // The journal has others of that coordinator.
   bool is_of_former = false;
-  // Of its job, if that has not ended here; else empty.
+  // The id of the job that the worker is in, if that is known here; else empty.
   std::string known_job_id = {};
   // A member of that job's newest generation here has attached, then or since. (Those
   // of other jobs say nothing: they are where they were, in any copy.)
