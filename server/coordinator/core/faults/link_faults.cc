@@ -315,8 +315,12 @@ void LinkFaults::Remember(const LinkReport& link, MonotonicTime now) {
   std::erase_if(holds_, [now](const auto& entry) {
     return entry.second.end + entry.second.length <= now;
   });
-  Hold& hold = holds_[PairOf(link.observer, link.peer)];
-  if (hold.end > now) return;  // Kept apart already.
+  const Pair pair = PairOf(link.observer, link.peer);
+  Hold& hold = holds_[pair];
+  const bool is_kept_apart = hold.end > now;
+  if (!is_kept_apart) hold.by_first = hold.by_second = false;
+  (link.observer == pair.first ? hold.by_first : hold.by_second) = true;
+  if (is_kept_apart) return;
   hold.length = hold.length == absl::ZeroDuration()
                     ? kFirstHold
                     : std::min(2 * hold.length, kLongestHold);
@@ -333,6 +337,16 @@ std::vector<std::string_view> LinkFaults::BadPeersOf(std::string_view worker,
   }
   std::sort(peers.begin(), peers.end());
   return peers;
+}
+
+std::vector<LinkReport> LinkFaults::Remembered(MonotonicTime now) const {
+  std::vector<LinkReport> reports;
+  for (const auto& [pair, hold] : holds_) {
+    if (hold.end <= now) continue;
+    if (hold.by_first) reports.push_back({pair.first, pair.second});
+    if (hold.by_second) reports.push_back({pair.second, pair.first});
+  }
+  return reports;
 }
 
 MonotonicTime LinkFaults::NextExpiry(MonotonicTime now) const {

@@ -156,6 +156,9 @@ class LinkFaults {
   [[nodiscard]] std::vector<std::string_view> BadPeersOf(
       std::string_view worker, MonotonicTime now) const;
 
+  // What was said of the links whose ends are kept apart, by those who said it.
+  [[nodiscard]] std::vector<LinkReport> Remembered(MonotonicTime now) const;
+
   // When the next pair may be together again; InfiniteFuture if none is kept
   // apart.
   [[nodiscard]] MonotonicTime NextExpiry(MonotonicTime now) const;
@@ -165,6 +168,9 @@ class LinkFaults {
   struct Hold {
     absl::Duration length;
     MonotonicTime end;
+    // Which ends of the pair have reported it.
+    bool by_first = false;
+    bool by_second = false;
   };
 
   // A time that a link was closed, and which ends of the pair have said so.

@@ -13,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 using Links = std::vector<LinkReport>;
 
@@ -353,6 +354,26 @@ TEST(LinkFaultsTest, NamesThePeersToKeepAWorkerFrom) {
               ElementsAre("a", "c"));
   EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(30))), ElementsAre("a"));
   EXPECT_THAT(faults.BadPeersOf("e", start), IsEmpty());
+}
+
+TEST(LinkFaultsTest, WhatWasSaidOfABadPairOutlastsAStep) {
+  LinkFaults faults;
+  const MonotonicTime start = At(absl::ZeroDuration());
+  EXPECT_THAT(faults.Remembered(start), IsEmpty());
+  faults.Remember({"b", "a"}, start);
+  faults.Remember({"b", "c"}, At(absl::Seconds(10)));
+  faults.Remember({"c", "b"}, At(absl::Seconds(10)));
+  faults.OnStep();
+  EXPECT_THAT(faults.Remembered(At(absl::Seconds(29))),
+              UnorderedElementsAre(LinkReport{"b", "a"}, LinkReport{"b", "c"},
+                                   LinkReport{"c", "b"}));
+  EXPECT_THAT(faults.Remembered(At(absl::Seconds(30))),
+              UnorderedElementsAre(LinkReport{"b", "c"}, LinkReport{"c", "b"}));
+  // The other end says it next time.
+  faults.Remember({"a", "b"}, At(absl::Seconds(31)));
+  faults.OnStep();
+  EXPECT_THAT(faults.Remembered(At(absl::Seconds(50))),
+              UnorderedElementsAre(LinkReport{"a", "b"}));
 }
 
 TEST(LinkFaultsTest, KeepsThemApartTwiceAsLongIfTheyFailSoonAgain) {

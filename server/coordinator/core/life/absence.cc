@@ -465,6 +465,13 @@ bool AwaitsHolders(const Turn& turn, Job& job, MonotonicTime latest) {
   return true;
 }
 
+void ExtendWaitForHolders(Job& job, absl::Duration delay) {
+  if (job.holders_deadline == MonotonicTime::InfiniteFuture()) return;
+  job.holders_since += delay;
+  job.holders_deadline += delay;
+  job.wait_end += delay;
+}
+
 std::string AbsentText(const Job& job) {
   constexpr size_t kMostShown = 8;
   std::string text;

@@ -116,6 +116,9 @@ bool TakeBack(Turn& turn, Job& job, int64_t applied_step);
 [[nodiscard]] bool AwaitsHolders(const Turn& turn, Job& job,
                                  MonotonicTime latest);
 
+// The coordinator itself was silent for `delay`: nobody could come back meanwhile.
+void ExtendWaitForHolders(Job& job, absl::Duration delay);
+
 // "worker a (rank 0), worker b (rank 1)": those that are waited for.
 [[nodiscard]] std::string AbsentText(const Job& job);
 

@@ -310,14 +310,18 @@ std::vector<LinkReport> LinksToGoFor(const Job& job,
 }
 
 // Returns the reports that, beside those links, tell which of `ends` is at fault:
-// those of links that were closed some times, and the word of those who are gone.
+// those of links that were closed some times, and the word of those who are gone:
+// since the last step, and for as long as their links are remembered, since a step
+// does not settle who was right.
 std::vector<LinkReport> WordsOnClosed(const Job& job,
                                       const std::vector<LinkEnd>& ends,
                                       MonotonicTime now) {
   std::vector<LinkReport> words =
       Between(ends, job.links.ClosedTimes(LinkFaults::kSomeClosed, now));
-  for (const LinkReport& before : job.links.links()) {
-    if (!IsEnd(before.observer, ends)) words.push_back(before);
+  for (const auto& said : {job.links.links(), job.links.Remembered(now)}) {
+    for (const LinkReport& before : said) {
+      if (!IsEnd(before.observer, ends)) words.push_back(before);
+    }
   }
   return words;
 }

@@ -146,6 +146,7 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
     job->rehearsal_deadline += delay;
     job->reattach_deadline += delay;
     job->return_deadline += delay;
+    ExtendWaitForHolders(*job, delay);
   }
 }
 
