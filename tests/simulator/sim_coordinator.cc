@@ -176,8 +176,8 @@ bool SimCoordinator::SomeJobWaits(
   if (!is_alive()) return false;
   return std::ranges::any_of(core_->state().jobs, [&](const auto& entry) {
     const coordinator::Job& job = entry.second;
-    return (job.state == v1::JOB_STATE_GATHERING ||
-            job.state == v1::JOB_STATE_QUEUED) &&
+    return (job.state() == v1::JOB_STATE_GATHERING ||
+            job.state() == v1::JOB_STATE_QUEUED) &&
            condition(job);
   });
 }
@@ -197,7 +197,7 @@ bool SimCoordinator::IsAtWork(int job) const {
   if (!is_alive()) return false;
   const coordinator::Job* const found = FindJob(job);
   if (found == nullptr || found->ending.has_value()) return false;
-  switch (found->state) {
+  switch (found->state()) {
     case v1::JOB_STATE_PREPARING:
     case v1::JOB_STATE_RUNNING:
     case v1::JOB_STATE_HALTING:

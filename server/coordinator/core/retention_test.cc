@@ -95,7 +95,7 @@ std::string StateText(const std::vector<JournalRecord>& records) {
   if (!core.ok()) return core.status().ToString();
   std::string text = ToText(core->state());
   for (const auto& [number, job] : core->state().jobs) {
-    if (IsEnded(job.state)) continue;
+    if (IsEnded(job.state())) continue;
     absl::StrAppend(&text, job.id, " best=", job.best_step,
                     " rollbacks=", job.rollbacks, " from ", job.rollback_step,
                     " counted_since=", job.counted_since,

@@ -169,7 +169,7 @@ TEST_F(CompactionTest, EndedJobKeepsItsFirstAndLastGeneration) {
   EXPECT_EQ(is.first_generation, was.first_generation);
   EXPECT_EQ(is.resume_step, was.resume_step);
   EXPECT_EQ(is.best_step, was.best_step);
-  EXPECT_EQ(after.FindJob("j-2")->state, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(after.FindJob("j-2")->state(), v1::JOB_STATE_RUNNING);
   EXPECT_EQ(after.last_generation, 10);
 }
 

@@ -77,7 +77,7 @@ bool Publisher::OfferJob(const State& state, const Job& job, JobWatch& watch) {
     watch.revision = job.revision;
     watch.watcher->Offer(std::move(message));
   }
-  if (!IsEnded(job.state)) return true;
+  if (!IsEnded(job.state())) return true;
   watch.watcher->End(absl::OkStatus());
   return false;
 }

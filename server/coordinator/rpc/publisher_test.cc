@@ -34,7 +34,7 @@ class PublisherTest : public ::testing::Test {
     job.id = "digits-1";
     job.name = "digits";
     job.number = 1;
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.revision = 5;
     state_.jobs.emplace(1, job);
     state_.revision = 5;
@@ -51,8 +51,8 @@ class PublisherTest : public ::testing::Test {
     publisher_.AddJobWatcher(watcher, state_, state_.jobs.at(1));
     return watcher;
   }
-  void ChangeJob(v1::JobState state) {
-    state_.jobs.at(1).state = state;
+  void ChangeJob(const Stage& next) {
+    state_.jobs.at(1).stage = next;
     state_.jobs.at(1).revision = ++state_.revision;
   }
   void Publish() { publisher_.Publish(Source()); }
@@ -96,7 +96,7 @@ TEST_F(PublisherTest, EachWatcherSeesWhatItAskedFor) {
   EXPECT_EQ(others->offered.size(), 2u);
   EXPECT_EQ(changes->offered.size(), 1u);
   EXPECT_EQ(all->offered.size(), 2u);
-  ChangeJob(v1::JOB_STATE_STOPPING);
+  ChangeJob(stage::Stopping{});
   now_ += kPublishInterval;
   Publish();
   ASSERT_EQ(changes->offered.size(), 2u);
@@ -159,7 +159,7 @@ TEST_F(PublisherTest, JobWatcherHearsOnlyOfItsJobAndEndsWithIt) {
   now_ += kPublishInterval;
   Publish();
   EXPECT_EQ(watcher->offered.size(), 1u);
-  ChangeJob(v1::JOB_STATE_SUCCEEDED);
+  ChangeJob(stage::Ended{v1::JOB_STATE_SUCCEEDED});
   now_ += kPublishInterval;
   Publish();
   ASSERT_EQ(watcher->offered.size(), 2u);
@@ -170,7 +170,7 @@ TEST_F(PublisherTest, JobWatcherHearsOnlyOfItsJobAndEndsWithIt) {
 }
 
 TEST_F(PublisherTest, WatchOfAnEndedJobShowsItAndEnds) {
-  ChangeJob(v1::JOB_STATE_FAILED);
+  ChangeJob(stage::Ended{v1::JOB_STATE_FAILED});
   const auto watcher = WatchJob();
   ASSERT_EQ(watcher->offered.size(), 1u);
   EXPECT_THAT(watcher->ends, ElementsAre(absl::OkStatus()));

@@ -20,7 +20,7 @@ class QueriesTest : public ::testing::Test {
       job.number = number;
       job.name = "digits";
       job.id = absl::StrCat("digits-", number);
-      job.state = v1::JOB_STATE_SUCCEEDED;
+      job.stage = stage::Ended{v1::JOB_STATE_SUCCEEDED};
       state_.jobs.emplace(number, job);
     }
     Job& newest = state_.jobs.at(5);
@@ -219,7 +219,7 @@ v1::SubmitJobRequest GoodSubmit() {
 
 TEST_F(QueriesTest, AJobIsExplained) {
   Job& job = state_.jobs.at(5);
-  job.state = v1::JOB_STATE_GATHERING;
+  job.stage = stage::Gathering{};
   job.min_workers = 7;
   state_.active_jobs = {5};
   Worker& worker = state_.workers["d"];

@@ -208,7 +208,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   proto.mutable_spec()->mutable_workers()->set_min(job.min_workers);
   proto.mutable_spec()->mutable_workers()->set_max(job.max_workers);
   Redact(*proto.mutable_spec());
-  proto.set_state(job.state);
+  proto.set_state(job.state());
   proto.set_generation(job.generation);
   if (members == MemberDetail::kAll) {
     const int world_size = MemberCount(job, v1::ROLE_WORKER);
@@ -291,7 +291,7 @@ std::vector<const Job*> ShownJobs(const State& state,
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
     const Job& job = it->second;
     if (!filter.Matches(job)) continue;
-    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
+    if (IsEnded(job.state()) && ++ended_count > kMaxEndedJobsShown) continue;
     shown.push_back(&job);
   }
   return shown;
@@ -299,9 +299,10 @@ std::vector<const Job*> ShownJobs(const State& state,
 
 v1::Job StatusJobProto(const State& state, const Job& job,
                        const QueueOutlook& outlook) {
-  return JobProto(state, job,
-                  IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll,
-                  &outlook);
+  return JobProto(
+      state, job,
+      IsEnded(job.state()) ? MemberDetail::kNone : MemberDetail::kAll,
+      &outlook);
 }
 
 v1::Status StatusProto(const StatusSource& source, const StatusFilter& filter,

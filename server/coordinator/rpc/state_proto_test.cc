@@ -8,12 +8,12 @@
 namespace ringmaster::coordinator {
 namespace {
 
-Job SmallJob(int64_t number, v1::JobState state) {
+Job SmallJob(int64_t number, const Stage& where) {
   Job job;
   job.number = number;
   job.name = "digits";
   job.id = "digits-" + std::to_string(number);
-  job.state = state;
+  job.stage = where;
   job.create_time = absl::FromUnixSeconds(1000);
   v1::JobSpec spec;
   spec.set_name("digits");
@@ -40,8 +40,7 @@ TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
 
 TEST(StateProtoTest, JobShowsItsVerdictAndFigures) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_verdict());
   EXPECT_EQ(JobProto(state, job).figures().awaited_rank(), -1);
@@ -58,7 +57,7 @@ TEST(StateProtoTest, JobShowsItsVerdictAndFigures) {
 
 TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
   State state;
-  Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
+  Job job = SmallJob(1, stage::Running{});
   job.best_step = 5;
   job.goodput = {.waiting = absl::Seconds(1),
                  .starting = absl::Seconds(2),
@@ -87,7 +86,7 @@ TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
 
 TEST(StateProtoTest, AJobWithoutItsMembersShowsOnlyItsLastIncident) {
   State state;
-  Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
+  Job job = SmallJob(1, stage::Running{});
   job.incidents.emplace_back().set_number(1);
   job.incidents.emplace_back().set_number(2);
   EXPECT_EQ(JobProto(state, job).incidents_size(), 2);
@@ -122,8 +121,7 @@ TEST(StateProtoTest, StatusShowsWhetherDataIsEncrypted) {
 
 TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.members.resize(2);
   v1::RankFigures figures;
   figures.set_sent_bytes(5);
@@ -135,8 +133,7 @@ TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
 
 TEST(StateProtoTest, JobShowsWhatEachMemberIsDoing) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.members.resize(3);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string name = "w" + std::to_string(rank);
@@ -156,8 +153,7 @@ TEST(StateProtoTest, JobShowsWhatEachMemberIsDoing) {
 
 TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.members.resize(3);
   for (int rank = 0; rank < 3; ++rank) {
     Member& member = job.members[static_cast<size_t>(rank)];
@@ -177,8 +173,7 @@ TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
 
 TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_sample());
   v1::TextSample& sample = job.sample.emplace();
@@ -195,8 +190,7 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
 
 TEST(StateProtoTest, MembersTellOfCheckpointsThatFail) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Running{})).first->second;
   job.generation = 1;
   job.members.resize(2);
   job.members[1].checkpoint_error = "after step 4: disk full";
@@ -209,7 +203,8 @@ TEST(StateProtoTest, MembersTellOfCheckpointsThatFail) {
 TEST(StateProtoTest, ABenchmarkShowsItsRowsAndNoFiguresOfTraining) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_SUCCEEDED)).first->second;
+      state.jobs.emplace(1, SmallJob(1, stage::Ended{v1::JOB_STATE_SUCCEEDED}))
+          .first->second;
   v1::JobSpec spec;
   spec.mutable_bench()->add_sizes(4096);
   job.spec = spec.SerializeAsString();
@@ -273,8 +268,7 @@ TEST(StateProtoTest, WorkerShowsTheCordonOfItsNameOrItsHost) {
 
 TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {
   State state;
-  Job& job =
-      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_QUEUED)).first->second;
+  Job& job = state.jobs.emplace(1, SmallJob(1, stage::Queued{})).first->second;
   v1::Job proto = JobProto(state, job);
   EXPECT_EQ(proto.id(), "digits-1");
   EXPECT_EQ(proto.spec().train().steps(), 10);
@@ -298,11 +292,11 @@ TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {
 TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
   State state;
   for (int number = 1; number <= 30; ++number) {
-    Job job = SmallJob(number, v1::JOB_STATE_SUCCEEDED);
+    Job job = SmallJob(number, stage::Ended{v1::JOB_STATE_SUCCEEDED});
     job.members.resize(2);
     state.jobs.emplace(number, job);
   }
-  Job queued = SmallJob(31, v1::JOB_STATE_RUNNING);
+  Job queued = SmallJob(31, stage::Running{});
   queued.members.resize(2);
   state.jobs.emplace(31, queued);
   state.workers["w0"].name = "w0";

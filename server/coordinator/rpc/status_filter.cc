@@ -30,7 +30,7 @@ bool StatusFilter::MatchesAll() const {
 
 bool StatusFilter::Matches(const Job& job) const {
   return (IsWanted(jobs_, job.id) || jobs_.contains(job.name)) &&
-         IsWanted<int>(job_states_, job.state) &&
+         IsWanted<int>(job_states_, job.state()) &&
          IsWanted(queues_, job.queue) && IsWanted(owners_, job.owner);
 }
 

@@ -12,7 +12,7 @@ class StatusFilterTest : public ::testing::Test {
     job.number = 1;
     job.id = "digits-1";
     job.name = "digits";
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.queue = "vision";
     job.owner = "alice";
     state_.active_jobs.insert(1);

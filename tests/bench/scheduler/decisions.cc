@@ -101,7 +101,7 @@ class Pool {
   // All members of some job report its end.
   void FinishOne() {
     for (const Job* const job : core_.state().ActiveJobs()) {
-      if (job->state != v1::JOB_STATE_RUNNING || job->priority > 0) continue;
+      if (job->state() != v1::JOB_STATE_RUNNING || job->priority > 0) continue;
       const std::string id = job->id;
       for (const auto& [session, worker] : SessionsOf(id)) {
         FinishedReceived finished;
@@ -130,7 +130,7 @@ class Pool {
     const auto& jobs = core_.state().jobs;
     return static_cast<size_t>(std::count_if(
         jobs.begin(), jobs.end(),
-        [state](const auto& entry) { return entry.second.state == state; }));
+        [state](const auto& entry) { return entry.second.state() == state; }));
   }
 
  private:

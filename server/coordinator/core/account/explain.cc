@@ -75,7 +75,7 @@ class Explainer {
         journal_fault_(JournalFault(state, journal_wait)) {}
 
   Explanation Run() {
-    result_.state = job_.state;
+    result_.state = job_.state();
     Dispatch();
     AddJournal();
     return std::move(result_);
@@ -95,7 +95,7 @@ class Explainer {
           "its start with --take_over, or the other coordinator";
       return;
     }
-    switch (job_.state) {
+    switch (job_.state()) {
       case v1::JOB_STATE_QUEUED:
         return Queued();
       case v1::JOB_STATE_GATHERING:
@@ -125,11 +125,11 @@ class Explainer {
     for (const auto& [number, other] : state_.jobs) {
       const bool is_before = (state_.active_jobs.contains(number) &&
                               other.priority >= job_.priority) ||
-                             (other.state == v1::JOB_STATE_QUEUED &&
+                             (other.state() == v1::JOB_STATE_QUEUED &&
                               !other.is_suspended && IsAhead(other, job_));
       if (!is_before || ++count > kMostJobsNamed) continue;
       before.push_back(
-          absl::StrCat(other.id, " (", EnumName(other.state),
+          absl::StrCat(other.id, " (", EnumName(other.state()),
                        other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
     }
     if (count > kMostJobsNamed) before.push_back("...");
@@ -208,14 +208,15 @@ class Explainer {
       result_.what_unblocks = AwaitedText();
       return;
     }
-    if (IsSet(job_.rest_deadline)) {
+    const auto& gathering = std::get<stage::Gathering>(job_.stage);
+    if (IsSet(gathering.rest_deadline)) {
       result_.summary = job_.message;
       result_.what_unblocks =
-          absl::StrCat("in ", In(job_.rest_deadline, now_),
+          absl::StrCat("in ", In(gathering.rest_deadline, now_),
                        " it tries again; its incidents have the cause");
       return;
     }
-    if (job_.awaits_successor) {
+    if (gathering.awaits_successor) {
       result_.summary = job_.message;
       result_.what_unblocks =
           absl::StrCat("one more ", Sv(NameOf(HolderRole(job_))),
@@ -268,9 +269,9 @@ class Explainer {
     result_.summary =
         absl::StrCat("has ", have, " of at most ", job_.max_workers,
                      " workers, at least ", job_.min_workers);
-    if (IsSet(job_.gang_deadline)) {
+    if (IsSet(gathering.gang_deadline)) {
       result_.what_unblocks =
-          absl::StrCat("it begins in ", In(job_.gang_deadline, now_),
+          absl::StrCat("it begins in ", In(gathering.gang_deadline, now_),
                        " unless more workers join");
     }
   }
@@ -386,10 +387,11 @@ class Explainer {
       return;
     }
     Summarize(absl::StrCat("halts: ", job_.message));
-    if (IsSet(job_.halt_deadline)) {
+    if (const auto& halting = std::get<stage::Halting>(job_.stage);
+        IsSet(halting.deadline)) {
       result_.what_unblocks =
           absl::StrCat("the answers of all members; who has not answered in ",
-                       In(job_.halt_deadline, now_), " is evicted");
+                       In(halting.deadline, now_), " is evicted");
     }
   }
 
@@ -398,12 +400,13 @@ class Explainer {
     AddOwing([](const Member& m) { return m.finished.has_value(); },
              "has not stopped yet");
     Summarize(absl::StrCat("stops: ", job_.cancel_reason.value_or("")));
-    if (IsSet(job_.stop_deadline)) {
+    if (const auto& stopping = std::get<stage::Stopping>(job_.stage);
+        IsSet(stopping.deadline)) {
       result_.what_unblocks = absl::StrCat(
           job_.runs_commands
               ? "the end of its commands, which stop_grace limits; "
               : "the end of the step under way and of its checkpoint; ",
-          "without progress it is cut short in ", In(job_.stop_deadline, now_));
+          "without progress it is cut short in ", In(stopping.deadline, now_));
     }
   }
 
@@ -604,14 +607,16 @@ class Explainer {
                !names.empty()) {
       result_.reasons.push_back(
           absl::StrCat("prepare to join, while the members train on: ", names));
-    } else if (IsSet(job_.growth_deadline)) {
+    } else if (const auto* const running =
+                   std::get_if<stage::Running>(&job_.stage);
+               running != nullptr && IsSet(running->growth_deadline)) {
       const bool gives = std::ranges::any_of(
           Gifts(state_),
           [this](const Gift& gift) { return gift.giver == &job_; });
       result_.reasons.push_back(
           absl::StrCat(gives ? "lets workers go to another job in "
                              : "idle workers join in ",
-                       In(job_.growth_deadline, now_)));
+                       In(running->growth_deadline, now_)));
     }
   }
 
@@ -645,10 +650,10 @@ class Explainer {
 
   // Nothing can be decided, but running jobs continue.
   void AddJournal() {
-    if (journal_fault_.empty() || IsEnded(job_.state)) return;
+    if (journal_fault_.empty() || IsEnded(job_.state())) return;
     result_.reasons.insert(result_.reasons.begin(),
                            absl::StrCat("the journal fails: ", journal_fault_));
-    if (job_.state == v1::JOB_STATE_RUNNING) return;
+    if (job_.state() == v1::JOB_STATE_RUNNING) return;
     result_.what_unblocks =
         "a journal that works: free or repair the disk of the state directory";
   }
@@ -688,7 +693,7 @@ class Explainer {
       absl::StrAppend(&result_.summary, " and ", blocking_count_ - named.size(),
                       " more");
     }
-    if (job_.state != v1::JOB_STATE_GATHERING) {
+    if (job_.state() != v1::JOB_STATE_GATHERING) {
       absl::StrAppend(&result_.summary, "; ", Needs(job_));
     }
   }

@@ -28,7 +28,7 @@ class ExplainTest : public ::testing::Test {
     Job job;
     job.id = "gpt-1";
     job.number = 1;
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.min_workers = 2;
     job.max_workers = 3;
     job.total_steps = 100;
@@ -117,9 +117,9 @@ TEST_F(ExplainTest, AJobSaysHowLongItKeepsADrainedMember) {
                           "it is due, and kept since no checkpoint of the "
                           "job's last step could be written; that is tried "
                           "again in 30.0 s")));
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   EXPECT_THAT(kept(), Contains(HasSubstr("it is due, and kept since")));
-  job().state = v1::JOB_STATE_RUNNING;
+  job().stage = stage::Running{};
   job().is_benchmark = true;
   EXPECT_THAT(kept(),
               ElementsAre("worker w1 (rank 1) is drained; the job keeps "
@@ -177,7 +177,7 @@ TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {
   Lose(2, "nothing heard of it for 1.5s");
   AddWorker("d", "h4").state = v1::WORKER_STATE_DRAINING;
   AddWorker("p", "h5").role = v1::ROLE_PARAMETER_SERVER;
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   const Explanation explanation = Now();
   EXPECT_EQ(explanation.summary,
             "waits for workers: 1 of at least 2; missing: rank 1 (worker w1, "
@@ -210,7 +210,7 @@ TEST_F(ExplainTest, AHostThatIsUnfitIsNamedEvenWhereWorkersLack) {
   state_.quarantines.push_back({"h1", "h1", absl::UnixEpoch(),
                                 "worker q failed: cannot read /data/t.txt",
                                 At(30), job().id, 5, /*is_unfit=*/true});
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   job().min_workers = 3;
   const Explanation explanation = Now();
   EXPECT_THAT(explanation.summary,
@@ -230,7 +230,7 @@ TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
   AddWorker("q", "h1");
   state_.quarantines.push_back(
       {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   job().min_workers = 3;
   EXPECT_EQ(Now().summary, "has 3 of at most 3 workers, at least 3");
   job().min_workers = 4;
@@ -246,7 +246,7 @@ TEST_F(ExplainTest, OfTwoIdleWorkersBehindABrokenLinkOneIsTaken) {
   AddWorker("p", "h8").join_order = 1;
   AddWorker("q", "h9").join_order = 2;
   job().links.Remember({"q", "p"}, At(-1));
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   job().min_workers = 3;
   EXPECT_THAT(Now().summary, HasSubstr("2 of at least 3"));
   EXPECT_THAT(Now().summary, HasSubstr("worker q (host h9, last heard 0.2 s "
@@ -258,7 +258,7 @@ TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
   Lose(2, "evicted");
   AddWorker("q", "h9");
   job().links.Remember({"q", "w0"}, At(-1));
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   EXPECT_THAT(Now().summary,
               HasSubstr("worker q (host h9, last heard 0.2 s ago: its link "
                         "with worker w0 is broken; they are kept apart for a "
@@ -269,8 +269,7 @@ TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
 TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
   state_.workers.clear();
   job().members.clear();
-  job().state = v1::JOB_STATE_GATHERING;
-  job().gang_deadline = At(0.4);
+  job().stage = stage::Gathering{.since = At(0), .gang_deadline = At(0.4)};
   AddWorker("a", "h1");
   AddWorker("b", "h2");
   const Explanation explanation = Now();
@@ -280,7 +279,7 @@ TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
 }
 
 TEST_F(ExplainTest, APreparingJobNamesWhoHasNotPrepared) {
-  job().state = v1::JOB_STATE_PREPARING;
+  job().stage = stage::Preparing{};
   job().members[0].prepared = PreparedAnswer{};
   job().members[2].prepared = PreparedAnswer{};
   state_.workers.at("w1").phase = v1::PHASE_PREPARE;
@@ -294,7 +293,7 @@ TEST_F(ExplainTest, APreparingJobNamesWhoHasNotPrepared) {
 }
 
 TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
-  job().state = v1::JOB_STATE_PREPARING;
+  job().stage = stage::Preparing{};
   job().is_assigned = false;
   state_.journal_error = "disk full";
   const Explanation explanation = Now();
@@ -304,7 +303,7 @@ TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
 }
 
 TEST_F(ExplainTest, ADiskThatHangsIsTold) {
-  job().state = v1::JOB_STATE_PREPARING;
+  job().stage = stage::Preparing{};
   job().is_assigned = false;
   journal_wait_ = kJournalPatience - absl::Milliseconds(1);
   EXPECT_THAT(Now().reasons, IsEmpty());
@@ -317,7 +316,7 @@ TEST_F(ExplainTest, ADiskThatHangsIsTold) {
 }
 
 TEST_F(ExplainTest, AJobThatTrainsTellsOfCheckpointsThatFail) {
-  job().state = v1::JOB_STATE_RUNNING;
+  job().stage = stage::Running{};
   job().members[1].checkpoint_error = "after step 60: No space left on device";
   EXPECT_THAT(Now().reasons,
               Contains("checkpoints fail: rank 1 (worker w1, host h1) after "
@@ -328,10 +327,9 @@ TEST_F(ExplainTest, AJobThatTrainsTellsOfCheckpointsThatFail) {
 
 TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
   Lose(0, "its stream broke: reset by peer");
-  job().state = v1::JOB_STATE_HALTING;
+  job().stage = stage::Halting{.deadline = At(1.2)};
   job().message = "worker w0 was lost";
   job().members[1].halted = HaltedAnswer{12, 12};
-  job().halt_deadline = At(1.2);
   const Explanation explanation = Now();
   EXPECT_EQ(explanation.summary,
             "halts: worker w0 was lost; missing: rank 0 (worker w0, host h0, "
@@ -342,10 +340,9 @@ TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
 }
 
 TEST_F(ExplainTest, AJobThatRestsTellsWhenItTriesAgain) {
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{.since = At(0), .rest_deadline = At(3)};
   job().start_time = absl::UnixEpoch();
   job().message = "rests for 5s before the next generation";
-  job().rest_deadline = At(3);
   EXPECT_EQ(Now().summary, job().message);
   EXPECT_EQ(Now().what_unblocks,
             "in 3.0 s it tries again; its incidents have the cause");
@@ -353,7 +350,7 @@ TEST_F(ExplainTest, AJobThatRestsTellsWhenItTriesAgain) {
 
 TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
   Lose(1, "its stream broke: reset by peer");
-  job().state = v1::JOB_STATE_GATHERING;
+  job().stage = stage::Gathering{};
   job().start_time = absl::UnixEpoch();
   job().message = "waits until 10:05:30 UTC for worker w1 (rank 1)";
   job().holders_deadline = At(90);
@@ -390,9 +387,9 @@ TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
   state_.workers.at("w2").state = v1::WORKER_STATE_DETACHED;
   job().reattach_deadline = At(2.5);
   job().is_recovered = true;
-  for (const v1::JobState state :
-       {v1::JOB_STATE_RUNNING, v1::JOB_STATE_HALTING, v1::JOB_STATE_STOPPING}) {
-    job().state = state;
+  for (const Stage& each : {Stage(stage::Running{}), Stage(stage::Halting{}),
+                            Stage(stage::Stopping{})}) {
+    job().stage = each;
     const Explanation explanation = Now();
     EXPECT_EQ(explanation.summary,
               "waits for members to attach again; missing: rank 2 (worker w2, "
@@ -446,7 +443,7 @@ TEST_F(ExplainTest, AJobOfCommandsTellsHowTheyGoOn) {
 }
 
 TEST_F(ExplainTest, AGrowingJobTellsOfIt) {
-  job().growth_deadline = At(0.4);
+  job().stage = stage::Running{.growth_deadline = At(0.4)};
   EXPECT_THAT(Now().reasons, ElementsAre("idle workers join in 0.4 s"));
   job().paused_generation = 1;
   EXPECT_THAT(Now().reasons, ElementsAre(HasSubstr("asked to pause")));
@@ -459,9 +456,8 @@ TEST_F(ExplainTest, ARecoveringJobMakesItsFirstStep) {
 }
 
 TEST_F(ExplainTest, AStoppingJobNamesWhoGoesOn) {
-  job().state = v1::JOB_STATE_STOPPING;
+  job().stage = stage::Stopping{At(8)};
   job().cancel_reason = "enough";
-  job().stop_deadline = At(8);
   job().members[0].finished = FinishedAnswer{};
   const Explanation explanation = Now();
   EXPECT_THAT(explanation.summary, HasSubstr("stops: enough; missing: rank 1"));
@@ -470,7 +466,7 @@ TEST_F(ExplainTest, AStoppingJobNamesWhoGoesOn) {
 }
 
 TEST_F(ExplainTest, AWaitForTheJournalIsTold) {
-  job().state = v1::JOB_STATE_HALTING;
+  job().stage = stage::Halting{};
   job().waits_for_journal = true;
   job().message = "halted after step 12; waits for the journal: disk full";
   for (Member& member : job().members) member.halted = HaltedAnswer{12, 12};
@@ -485,13 +481,13 @@ TEST_F(ExplainTest, AnEndIsTold) {
   job().ending->state = v1::JOB_STATE_SUCCEEDED;
   EXPECT_EQ(Now().summary, "its end as SUCCEEDED is on its way to the journal");
   job().ending.reset();
-  job().state = v1::JOB_STATE_FAILED;
+  job().stage = stage::Ended{v1::JOB_STATE_FAILED};
   job().message = "1 worker is left of at least 2";
   EXPECT_EQ(Now().summary, "has ended: 1 worker is left of at least 2");
 }
 
 TEST_F(ExplainTest, AnEndlessListIsCut) {
-  job().state = v1::JOB_STATE_HALTING;
+  job().stage = stage::Halting{};
   for (int rank = 3; rank < 100; ++rank) AddMember(rank);
   const Explanation explanation = Now();
   EXPECT_THAT(explanation.blocking, SizeIs(kMaxBlockingWorkers));

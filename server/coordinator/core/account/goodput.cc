@@ -25,7 +25,7 @@ Part TrainingPart(const Job& job) {
 Part PartOf(const Job& job) {
   const bool is_interrupted =
       !job.incidents.empty() && !job.incidents.back().is_over();
-  switch (job.state) {
+  switch (job.state()) {
     case v1::JOB_STATE_QUEUED:
       return &Goodput::waiting;
     case v1::JOB_STATE_GATHERING:
@@ -36,8 +36,8 @@ Part PartOf(const Job& job) {
     case v1::JOB_STATE_RUNNING:
       return is_interrupted ? &Goodput::recovering : TrainingPart(job);
     case v1::JOB_STATE_HALTING:
-      return job.halt_intent == HaltIntent::kCancel ? &Goodput::stopping
-                                                    : &Goodput::recovering;
+      return IntentOf(job) == HaltIntent::kCancel ? &Goodput::stopping
+                                                  : &Goodput::recovering;
     case v1::JOB_STATE_STOPPING:
       return &Goodput::stopping;
     default:
@@ -50,7 +50,7 @@ Part PartOf(const Job& job) {
 void StartAccounting(State& state, MonotonicTime now) {
   state.now = now;
   for (auto& [number, job] : state.jobs) {
-    if (!IsEnded(job.state)) job.accounted_to = now;
+    if (!IsEnded(job.state())) job.accounted_to = now;
   }
 }
 
@@ -62,7 +62,7 @@ void AccountTime(State& state, MonotonicTime now) {
 }
 
 void Account(Job& job, MonotonicTime now) {
-  if (IsEnded(job.state)) return;
+  if (IsEnded(job.state())) return;
   job.goodput = GoodputAt(job, now);
   job.accounted_to = std::max(now, job.accounted_to.value_or(now));
 }

@@ -10,11 +10,11 @@ MonotonicTime At(double seconds) {
 }
 
 // An active job whose account begins at 0 s.
-State WithJob(v1::JobState job_state) {
+State WithJob(Stage stage) {
   State state;
   Job job;
   job.number = 1;
-  job.state = job_state;
+  job.stage = stage;
   state.jobs.emplace(1, job);
   state.active_jobs = {1};
   StartAccounting(state, At(0));
@@ -22,30 +22,29 @@ State WithJob(v1::JobState job_state) {
 }
 
 TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
-  State state = WithJob(v1::JOB_STATE_GATHERING);
+  State state = WithJob(stage::Gathering{});
   Job& job = *state.ActiveJobs()[0];
   AccountTime(state, At(1));
-  job.state = v1::JOB_STATE_PREPARING;
+  job.stage = stage::Preparing{};
   AccountTime(state, At(3));
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   AccountTime(state, At(6));
   job.best_step = 1;
   AccountTime(state, At(16));
-  job.state = v1::JOB_STATE_HALTING;
+  job.stage = stage::Halting{};
   job.incidents.emplace_back();
   AccountTime(state, At(17));
-  job.state = v1::JOB_STATE_GATHERING;
+  job.stage = stage::Gathering{};
   AccountTime(state, At(19));
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   AccountTime(state, At(20));
   job.incidents.back().set_is_over(true);
   AccountTime(state, At(30));
-  job.state = v1::JOB_STATE_STOPPING;
+  job.stage = stage::Stopping{};
   AccountTime(state, At(32));
-  job.state = v1::JOB_STATE_HALTING;
-  job.halt_intent = HaltIntent::kCancel;
+  job.stage = stage::Halting{HaltIntent::kCancel};
   AccountTime(state, At(33));
-  job.state = v1::JOB_STATE_CANCELLED;
+  job.stage = stage::Ended{v1::JOB_STATE_CANCELLED};
   AccountTime(state, At(99));
 
   EXPECT_EQ(job.goodput.waiting, absl::Seconds(1));
@@ -59,7 +58,7 @@ TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
 }
 
 TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
-  State state = WithJob(v1::JOB_STATE_RUNNING);
+  State state = WithJob(stage::Running{});
   Job& job = *state.ActiveJobs()[0];
   job.repeat_until = 100;
   AccountTime(state, At(3));
@@ -73,7 +72,7 @@ TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
 }
 
 TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
-  State state = WithJob(v1::JOB_STATE_RUNNING);
+  State state = WithJob(stage::Running{});
   Job& job = *state.ActiveJobs()[0];
   job.best_step = 1;
   AccountTime(state, At(10));
@@ -88,18 +87,18 @@ TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
 }
 
 TEST(GoodputTest, AQueuedJobWaits) {
-  State state = WithJob(v1::JOB_STATE_QUEUED);
+  State state = WithJob(stage::Queued{});
   state.active_jobs.clear();
   AccountTime(state, At(7));
   Job& job = state.jobs.at(1);
   EXPECT_EQ(GoodputAt(job, state.now).waiting, absl::Seconds(7));
   Account(job, At(8));
-  job.state = v1::JOB_STATE_GATHERING;
+  job.stage = stage::Gathering{};
   EXPECT_EQ(job.goodput.waiting, absl::Seconds(8));
 }
 
 TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
-  State state = WithJob(v1::JOB_STATE_RUNNING);
+  State state = WithJob(stage::Running{});
   Job& job = *state.ActiveJobs()[0];
   job.is_recovered = true;
   AccountTime(state, At(2));
@@ -108,7 +107,7 @@ TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
 }
 
 TEST(GoodputTest, WithoutAStepThereIsNoRatio) {
-  State state = WithJob(v1::JOB_STATE_RUNNING);
+  State state = WithJob(stage::Running{});
   AccountTime(state, At(2));
   EXPECT_EQ(state.ActiveJobs()[0]->goodput.Ratio(), 0);
 }

@@ -129,7 +129,7 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
 
 void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   job.turned_at = turn.now;
-  if (job.halt_intent == HaltIntent::kCancel) return;
+  if (IntentOf(job) == HaltIntent::kCancel) return;
   if (v1::Incident* const open = OpenIncident(job)) {
     // A further fault before the first step: the time since the last turning
     // point counts as its detection.
@@ -160,7 +160,7 @@ void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict) {
 }
 
 void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict) {
-  if (job.verdict.has_value() && job.halt_intent != HaltIntent::kCancel) {
+  if (job.verdict.has_value() && IntentOf(job) != HaltIntent::kCancel) {
     AddVerdict(verdict, *job.verdict);
   }
   NoteFurtherFault(turn, job, verdict);
@@ -225,7 +225,7 @@ void NoteStarted(Turn& turn, Job& job) {
 
 void NoteStep(Turn& turn, Job& job) {
   v1::Incident* const open = OpenIncident(job);
-  if (open == nullptr || job.state != v1::JOB_STATE_RUNNING) return;
+  if (open == nullptr || job.state() != v1::JOB_STATE_RUNNING) return;
   v1::RecoveryCost& cost = *open->mutable_cost();
   Add(Lap(turn, job), *cost.mutable_first_step(), cost);
   open->set_is_over(true);

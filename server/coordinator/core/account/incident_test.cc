@@ -91,7 +91,7 @@ class IncidentTest : public ::testing::Test {
     Prepare({"a", "b", "c"});
     After(1000);
     for (const char* name : {"a", "b", "c"}) Beat(name, 12);
-    ASSERT_EQ(job().state, v1::JOB_STATE_RUNNING);
+    ASSERT_EQ(job().state(), v1::JOB_STATE_RUNNING);
   }
 
   const Job& job() const { return core_.state().jobs.at(1); }
@@ -122,10 +122,10 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   Halted("a", 13);
   After(4);
   Halted("c", 13);
-  ASSERT_EQ(job().state, v1::JOB_STATE_PREPARING);
+  ASSERT_EQ(job().state(), v1::JOB_STATE_PREPARING);
   After(30);
   Prepare({"a", "c"});
-  ASSERT_EQ(job().state, v1::JOB_STATE_RUNNING);
+  ASSERT_EQ(job().state(), v1::JOB_STATE_RUNNING);
   EXPECT_EQ(Last("job.resumed"), nullptr);
   After(50);
   Beat("a", 14);
@@ -245,7 +245,7 @@ TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
   Do(FailedReceived{sessions_["b"], job().generation, 12, 2, "no such field"});
   Halted("a", 12);
   Halted("c", 12);
-  ASSERT_EQ(job().state, v1::JOB_STATE_FAILED);
+  ASSERT_EQ(job().state(), v1::JOB_STATE_FAILED);
   ASSERT_THAT(job().incidents, SizeIs(1));
   EXPECT_TRUE(job().incidents.front().is_over());
   EXPECT_EQ(job().incidents.front().verdict().exit_code(), 2);
@@ -339,7 +339,7 @@ class IncidentPartsTest : public ::testing::Test {
  protected:
   IncidentPartsTest() {
     job_.id = "j-1";
-    job_.state = v1::JOB_STATE_RUNNING;
+    job_.stage = stage::Running{};
     job_.best_step = 60;
     job_.last_progress = At(-700);
     for (int rank = 0; rank < 3; ++rank) {
@@ -474,7 +474,7 @@ TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
   for (size_t i = 0; i < kMaxIncidents + 3; ++i) {
     Turn turn = Now(static_cast<int>(i));
     NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
-    job_.state = v1::JOB_STATE_RUNNING;
+    job_.stage = stage::Running{};
     NoteStep(turn, job_);
   }
   EXPECT_THAT(job_.incidents, SizeIs(kMaxIncidents));

@@ -14,7 +14,7 @@ TEST(QueueUseTest, UseIsWorkerSecondsOfWhichOldOnesCountLess) {
   Job& job = state.jobs[1];
   job.number = 1;
   job.queue = "a";
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   job.members.resize(3);
   for (Member& member : job.members) member.identity.role = v1::ROLE_WORKER;
   job.members[2].is_lost = true;
@@ -31,7 +31,7 @@ TEST(QueueUseTest, UseIsWorkerSecondsOfWhichOldOnesCountLess) {
   AccountUse(state, begin + absl::Seconds(10) + absl::Hours(1));
   EXPECT_NEAR(state.queues["a"].used, 10 + 2 * 3600 * 0.7213, 1);
   state.active_jobs.clear();
-  job.state = v1::JOB_STATE_SUCCEEDED;
+  job.stage = stage::Ended{v1::JOB_STATE_SUCCEEDED};
   const double before = state.queues["a"].used;
   AccountUse(state, begin + absl::Seconds(10) + absl::Hours(3));
   EXPECT_NEAR(state.queues["a"].used, before / 4, 0.1);

@@ -32,8 +32,8 @@ int AwaitedBy(const Job& job, const Member& member) {
 
 std::optional<Straggler> FindStraggler(const Job& job) {
   const int workers = AliveCount(job, v1::ROLE_WORKER);
-  if (job.members.empty() || (job.state != v1::JOB_STATE_RUNNING &&
-                              job.state != v1::JOB_STATE_STOPPING)) {
+  if (job.members.empty() || (job.state() != v1::JOB_STATE_RUNNING &&
+                              job.state() != v1::JOB_STATE_STOPPING)) {
     return std::nullopt;
   }
   std::vector<double> waited(job.members.size(), 0);

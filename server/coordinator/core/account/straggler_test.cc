@@ -12,7 +12,7 @@ namespace {
 // A job that trains, whose rank r has waited for waits[r].
 Job JobWith(const std::vector<std::pair<int, double>>& waits) {
   Job job;
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   for (const auto& [rank, ratio] : waits) {
     Member& member = job.members.emplace_back();
     member.identity.rank = static_cast<int>(job.members.size()) - 1;
@@ -93,12 +93,11 @@ TEST(StragglerTest, WhoWaitsForAServerThatWaitsWaitsForWhomThatWaitsFor) {
 TEST(StragglerTest, AJobThatDoesNotTrainHasNone) {
   Job job = JobWith({{1, 0.9}, {-1, 0}});
   EXPECT_TRUE(FindStraggler(job).has_value());
-  job.state = v1::JOB_STATE_STOPPING;
+  job.stage = stage::Stopping{};
   EXPECT_TRUE(FindStraggler(job).has_value());
-  for (const v1::JobState state :
-       {v1::JOB_STATE_PREPARING, v1::JOB_STATE_HALTING,
-        v1::JOB_STATE_SUCCEEDED}) {
-    job.state = state;
+  for (const Stage& each : {Stage(stage::Preparing{}), Stage(stage::Halting{}),
+                            Stage(stage::Ended{v1::JOB_STATE_SUCCEEDED})}) {
+    job.stage = each;
     EXPECT_FALSE(FindStraggler(job).has_value());
   }
 }

@@ -80,7 +80,7 @@ Worker* KeeperOf(State& state, const AbsentMember& absent) {
 
 void ReleaseKeeper(Turn& turn, const Job& job, Worker& worker) {
   worker.keeps_steps_of.clear();
-  Release(turn, worker, job.state,
+  Release(turn, worker, job.state(),
           absl::StrCat("generation ", worker.generation, " is over for worker ",
                        worker.name));
 }
@@ -221,7 +221,7 @@ bool MakeRoom(Turn& turn, Job& job) {
   if (blank == job.members.rend()) return false;
   blank->is_lost = true;
   blank->loss = "made room for one that holds the state";
-  Release(turn, *turn.state.FindWorker(blank->identity.worker), job.state,
+  Release(turn, *turn.state.FindWorker(blank->identity.worker), job.state(),
           blank->loss);
   return true;
 }
@@ -301,7 +301,7 @@ bool KeepsSteps(Turn& turn, Worker& worker, const HelloReceived& hello) {
   AbsentMember* const absent = Find(*job, worker.name, worker.incarnation);
   absent->answer.reset();
   if (job->ending.has_value() || job->cancel_reason.has_value() ||
-      job->halt_intent != HaltIntent::kReform || hello.generation == 0 ||
+      IntentOf(*job) != HaltIntent::kReform || hello.generation == 0 ||
       hello.generation < absent->member.since ||
       hello.generation > absent->generation) {
     ForgetEnded(turn, worker.name, /*incarnation=*/0);

@@ -67,8 +67,8 @@ void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
                               worker.name)};
   for (const auto& [number, job] : turn.state.jobs) {
     if (job.generation != generation) continue;
-    release.state = job.state;
-    release.exit_code = job.state == v1::JOB_STATE_FAILED ? job.exit_code : 0;
+    release.state = job.state();
+    release.exit_code = job.state() == v1::JOB_STATE_FAILED ? job.exit_code : 0;
   }
   turn.Do(std::move(release));
 }
@@ -117,19 +117,20 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
       worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
       worker.phase == v1::PHASE_EVALUATE || worker.phase == v1::PHASE_COMMAND ||
       member.finished.has_value();
-  const bool is_under_way =
-      job.state == v1::JOB_STATE_RUNNING || job.state == v1::JOB_STATE_STOPPING;
+  const bool is_under_way = job.state() == v1::JOB_STATE_RUNNING ||
+                            job.state() == v1::JOB_STATE_STOPPING;
   if (is_under_way && !job.is_recovered && !has_begun) {
     turn.Do(SendStart{worker.session, job.generation});
   }
-  if (job.state == v1::JOB_STATE_STOPPING) {
+  if (job.state() == v1::JOB_STATE_STOPPING) {
     if (member.identity.role != v1::ROLE_WORKER) return;
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});
-  } else if (job.state == v1::JOB_STATE_HALTING && !member.halted.has_value()) {
+  } else if (auto* const halting = std::get_if<stage::Halting>(&job.stage);
+             halting != nullptr && !member.halted.has_value()) {
     // It hears of the halt only now, and gets as long as the others to answer.
-    job.halt_deadline =
-        std::max(job.halt_deadline, turn.now + turn.config.halt_budget);
+    halting->deadline =
+        std::max(halting->deadline, turn.now + turn.config.halt_budget);
     turn.Do(SendHalt{worker.session, worker.generation,
                      HaltVerdict(job, turn.time)});
   }
@@ -148,7 +149,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   if (job.is_recovered) job.has_trained = false;
   const bool is_needless =
       job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
-  if (job.state == v1::JOB_STATE_PREPARING &&
+  if (job.state() == v1::JOB_STATE_PREPARING &&
       (worker.generation != 0 || is_needless)) {
     // The worker will hear of a generation that is forming.
     if (!IsForming(job)) SendAssignmentTo(turn, job, member);
@@ -158,7 +159,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
     MakeBlank(turn, job, worker, member);
     return;
   }
-  if (job.state == v1::JOB_STATE_HALTING) {
+  if (job.state() == v1::JOB_STATE_HALTING) {
     SendMissed(turn, job, worker, member);
     return;
   }
@@ -172,7 +173,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
                            worker.generation, " instead of ", job.generation)));
     return;
   }
-  BeginHalt(turn, job, IntentOnLoss(job),
+  BeginHalt(turn, job, IntentOf(job),
             VerdictOnNobody(
                 job,
                 absl::StrCat("the coordinator restarted before ", "worker ",

@@ -442,7 +442,7 @@ void HastenSuspicions(const Turn& turn, Job& job) {
 
 void OnSuspicionDeadline(Turn& turn, Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
-  if (job.state == v1::JOB_STATE_STOPPING) {
+  if (job.state() == v1::JOB_STATE_STOPPING) {
     BeginHalt(turn, job, HaltIntent::kCancel, VerdictOnLinks(turn, job));
     return;
   }
@@ -484,7 +484,7 @@ void OnEarlyProbe(Turn& turn, Job& job) {
   // So many are no cut pair, and a cover of all takes long to find.
   const bool are_many = not_made.size() > kMostProbers * (kMostProbers - 1);
   not_made.erase(beside, not_made.end());
-  if (not_made.empty() || are_many || job.state != v1::JOB_STATE_RUNNING)
+  if (not_made.empty() || are_many || job.state() != v1::JOB_STATE_RUNNING)
     return;
   // A job that would wait gains nothing by haste, nor does one that would lose
   // state: the link may come back.

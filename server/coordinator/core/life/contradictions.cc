@@ -277,7 +277,7 @@ void GiveUpDoubtful(Turn& turn, Job& job, const std::vector<Voice>& voices,
     member->is_lost = true;
     member->loss = "its steps contradict another's";
     member->halted.reset();
-    Release(turn, *turn.state.FindWorker(member->identity.worker), job.state,
+    Release(turn, *turn.state.FindWorker(member->identity.worker), job.state(),
             member->loss);
   }
   for (const MemberIdentity& identity : returned) {

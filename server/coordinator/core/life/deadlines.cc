@@ -24,13 +24,18 @@ namespace ringmaster::coordinator {
 namespace {
 
 MonotonicTime EarliestOf(const Job& job) {
-  return std::min({job.gang_deadline, job.link_check, job.growth_deadline,
-                   job.rehearsal_deadline, job.pause_deadline,
-                   job.halt_deadline, job.stop_deadline, job.suspicion_deadline,
-                   job.reattach_deadline, job.return_deadline,
-                   job.holders_deadline, job.hand_over_deadline,
-                   job.rest_deadline, job.suspend_retry,
-                   EarlyProbeDeadline(job), ProgressDeadline(job)});
+  return std::min(
+      {EarliestDeadline(job.stage), job.link_check, job.rehearsal_deadline,
+       job.suspicion_deadline, job.reattach_deadline, job.return_deadline,
+       job.holders_deadline, job.hand_over_deadline, job.suspend_retry,
+       EarlyProbeDeadline(job), ProgressDeadline(job)});
+}
+
+// Returns true if `deadline` of stage `S` is due, and `job` is in that.
+template <typename S>
+bool IsDue(const Turn& turn, const Job& job, MonotonicTime S::*deadline) {
+  const S* const stage = std::get_if<S>(&job.stage);
+  return stage != nullptr && stage->*deadline <= turn.now;
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -49,16 +54,17 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
       (probed_by != MonotonicTime::InfiniteFuture() && HasAllAnswers(job))) {
     OnEarlyProbe(turn, job);
   }
-  if (is_due(&Job::halt_deadline)) OnHaltDeadline(turn, job);
+  if (IsDue(turn, job, &stage::Halting::deadline)) OnHaltDeadline(turn, job);
   if (is_due(&Job::return_deadline)) OnReturnDeadline(turn, job);
   if (is_due(&Job::holders_deadline)) OnHoldersDeadline(turn, job);
   if (is_due(&Job::hand_over_deadline)) OnHandOverDeadline(turn, job);
-  if (is_due(&Job::stop_deadline)) OnStopDeadline(turn, job);
-  if (is_due(&Job::pause_deadline)) OnPauseDeadline(turn, job);
+  if (IsDue(turn, job, &stage::Stopping::deadline)) OnStopDeadline(turn, job);
+  if (IsDue(turn, job, &stage::Running::pause_deadline))
+    OnPauseDeadline(turn, job);
   if (is_due(&Job::link_check)) OnLinkCheck(turn, job);
-  if (is_due(&Job::gang_deadline)) turn.ScheduleSoon();
-  if (is_due(&Job::rest_deadline)) {
-    job.rest_deadline = MonotonicTime::InfiniteFuture();
+  if (IsDue(turn, job, &stage::Gathering::gang_deadline)) turn.ScheduleSoon();
+  if (IsDue(turn, job, &stage::Gathering::rest_deadline)) {
+    std::get<stage::Gathering>(job.stage).rest_deadline = kNever;
     turn.ScheduleSoon();
   }
   if (is_due(&Job::suspend_retry)) {
@@ -67,7 +73,8 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
     turn.ScheduleSoon();
   }
   if (is_due(&Job::rehearsal_deadline)) OnRehearsalDeadline(turn, job);
-  if (is_due(&Job::growth_deadline)) OnGrowthDeadline(turn, job);
+  if (IsDue(turn, job, &stage::Running::growth_deadline))
+    OnGrowthDeadline(turn, job);
   if (ProgressDeadline(job) <= turn.now) OnProgressDeadline(turn, job);
 }
 
@@ -138,11 +145,9 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
     for (Member& member : job->members) {
       if (member.last_progress.has_value()) *member.last_progress += delay;
     }
-    job->halt_deadline += delay;
-    job->stop_deadline += delay;
+    ExtendDeadlines(job->stage, delay);
     job->suspicion_deadline += delay;
     ExtendProbing(*job, delay);
-    job->pause_deadline += delay;
     job->rehearsal_deadline += delay;
     job->reattach_deadline += delay;
     job->return_deadline += delay;

@@ -84,7 +84,7 @@ void SeatKeepers(Turn& turn, Job& job) {
     if (std::exchange(worker.keeps_steps_of, {}).empty()) continue;
     NoteSeated(job, member.identity);
     if (member.halted.has_value() && !member.halted->is_blank) continue;
-    Release(turn, worker, job.state, "it goes on as a newcomer");
+    Release(turn, worker, job.state(), "it goes on as a newcomer");
   }
 }
 
@@ -134,9 +134,6 @@ void ResetForGeneration(Job& job) {
   job.is_assigned = false;
   job.is_recovered = false;
   job.waits_for_journal = false;
-  job.awaits_successor = false;
-  job.halt_intent =
-      job.cancel_reason.has_value() ? HaltIntent::kCancel : HaltIntent::kReform;
   ForgetSuspicions(job);
   // Any rank's figures replace those of the generation before.
   job.figures_rank = std::numeric_limits<int>::max();
@@ -300,7 +297,7 @@ int PreparedCount(const Job& job) {
 }
 
 void StartTraining(Turn& turn, Job& job) {
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   job.has_trained = true;
   job.has_prepared = true;
   job.agreed = AgreedAnswer(job);
@@ -337,7 +334,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
   }
   // Only the coordinator before the restart knew whether the others were
   // started.
-  BeginHalt(turn, job, IntentOnLoss(job),
+  BeginHalt(turn, job, IntentOf(job),
             VerdictOnNobody(job,
                             "the coordinator restarted before all members of "
                             "the generation had started",
@@ -379,7 +376,7 @@ void SetMessage(Turn& turn, Job& job, std::string message) {
 }
 
 bool IsForming(const Job& job) {
-  return job.state == v1::JOB_STATE_PREPARING && !job.is_assigned;
+  return job.state() == v1::JOB_STATE_PREPARING && !job.is_assigned;
 }
 
 void TryGather(Turn& turn, Job& job) {
@@ -388,7 +385,8 @@ void TryGather(Turn& turn, Job& job) {
     Reform(turn, job);
     return;
   }
-  job.gang_deadline = MonotonicTime::InfiniteFuture();
+  auto& gathering = std::get<stage::Gathering>(job.stage);
+  gathering.gang_deadline = kNever;
   if (IsOutdated(turn.state)) {
     SetMessage(turn, job, kOutdatedText);
     return;
@@ -414,7 +412,7 @@ void TryGather(Turn& turn, Job& job) {
   }
   if (idle_servers < servers) gang_time = MonotonicTime::InfiniteFuture();
   if (gang_time > turn.now) {
-    job.gang_deadline = gang_time;
+    gathering.gang_deadline = gang_time;
     SetMessage(turn, job, GatheringMessage(job, idle_count, idle_servers));
     return;
   }
@@ -457,7 +455,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
                           ? SeasonedCount(job)
                           : 0;
   }
-  job.state = v1::JOB_STATE_PREPARING;
+  job.stage = stage::Preparing{};
   job.message = absl::StrCat("forms generation ", job.generation);
   ResetForGeneration(job);
   for (const MemberIdentity& identity : identities) {
@@ -492,7 +490,7 @@ void AbandonFormation(Turn& turn, Job& job) {
   }
   job.members.clear();
   job.generation = job.first_generation = 0;
-  job.state = v1::JOB_STATE_GATHERING;
+  job.stage = stage::Gathering{turn.now};
   turn.Touch(job);
   turn.ScheduleSoon();
 }
@@ -562,7 +560,7 @@ void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
   }
   // Its members are still halted, with their state; Reform waits until the
   // journal works again.
-  job->state = v1::JOB_STATE_HALTING;
+  ToHalting(*job);
   ResolveHalt(turn, *job);
 }
 
@@ -615,12 +613,12 @@ void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
       job->ending.has_value()) {
     return;
   }
-  if (job->state == v1::JOB_STATE_RUNNING ||
-      job->state == v1::JOB_STATE_STOPPING) {
+  if (job->state() == v1::JOB_STATE_RUNNING ||
+      job->state() == v1::JOB_STATE_STOPPING) {
     OnLatePrepared(turn, *job, worker, *member);
     return;
   }
-  if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
+  if (job->state() != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
   member->prepared =
       PreparedAnswer{prepared.plan_hash, prepared.data_fingerprint,
                      prepared.summary, prepared.data};
@@ -641,15 +639,10 @@ void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
 }
 
 void ClearDeadlines(Job& job) {
-  job.halt_deadline = MonotonicTime::InfiniteFuture();
-  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job.stage);
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
-  job.gang_deadline = MonotonicTime::InfiniteFuture();
-  job.rest_deadline = MonotonicTime::InfiniteFuture();
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
   job.return_deadline = MonotonicTime::InfiniteFuture();
   job.holders_deadline = MonotonicTime::InfiniteFuture();
 }

@@ -113,7 +113,7 @@ Joiners JoinersOf(const State& state, const Job& job, v1::Role role) {
 // does is one step, within which it can be asked to end.
 bool CanPause(const Job& job) {
   const int64_t next = job.best_step + (job.runs_commands ? 0 : 1);
-  return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
+  return job.state() == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
          !IsPausing(job) && IsWhole(job) && next < job.total_steps;
 }
 
@@ -173,15 +173,16 @@ absl::Duration PausePatience(const Job& job, const Config& config) {
 }
 
 void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  auto* const running = std::get_if<stage::Running>(&job.stage);
+  if (running != nullptr) running->growth_deadline = kNever;
   if (HasNewcomer(job) && HasCommitted(job)) {
     job.growth_backoff = absl::ZeroDuration();
     job.growth_not_before = MonotonicTime();
   }
-  if (!CanPause(job)) return;
+  if (running == nullptr || !CanPause(job)) return;
   LetMembersGo(turn.state, job, gifts);
   if (IsInHaste(turn.state, job)) {
-    job.growth_deadline = turn.now;
+    running->growth_deadline = turn.now;
     return;
   }
   const Joiners workers = JoinersOf(turn.state, job, v1::ROLE_WORKER);
@@ -189,13 +190,13 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   if (!workers.last.has_value() && !servers.last.has_value()) {
     if (!workers.is_anybody &&
         LetGoCount(turn.state, job, v1::ROLE_WORKER) > 0) {
-      job.growth_deadline = std::max(turn.now, job.growth_not_before);
+      running->growth_deadline = std::max(turn.now, job.growth_not_before);
     }
     return;
   }
   const MonotonicTime last = std::max(workers.last.value_or(MonotonicTime()),
                                       servers.last.value_or(MonotonicTime()));
-  job.growth_deadline =
+  running->growth_deadline =
       std::max(last + turn.config.join_settle, job.growth_not_before);
 }
 
@@ -204,7 +205,7 @@ void EndNeedlessRehearsals(Turn& turn) {
   for (const auto& [name, worker] : turn.state.workers) {
     if (!worker.rehearsal.has_value()) continue;
     Job* const job = turn.state.FindJob(worker.rehearsal->job_id);
-    if (job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
+    if (job != nullptr && job->state() == v1::JOB_STATE_RUNNING &&
         !job->ending.has_value() && !IsPausing(*job) &&
         (RoomIn(turn.state, *job, v1::ROLE_WORKER) == 0 ||
          !HostSpread::Beside(turn.state, *job).HasRoomFor(worker))) {
@@ -219,12 +220,13 @@ void EndNeedlessRehearsals(Turn& turn) {
 
 void OnGrowthDeadline(Turn& turn, Job& job) {
   ArmGrowth(turn, job, Gifts(turn.state));
-  if (job.growth_deadline > turn.now) return;
+  auto& running = std::get<stage::Running>(job.stage);
+  if (running.growth_deadline > turn.now) return;
   if (!IsCalm(turn, job)) {
-    job.growth_deadline = turn.now + turn.config.join_settle;
+    running.growth_deadline = turn.now + turn.config.join_settle;
     return;
   }
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  running.growth_deadline = kNever;
   if (!IsInHaste(turn.state, job) &&
       !Rehearse(turn, job,
                 Joining(turn.state, job, v1::ROLE_WORKER,
@@ -232,7 +234,8 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     return;  // Goes on once they are ready.
   }
   job.paused_generation = job.generation;
-  job.pause_deadline = turn.now + PausePatience(job, turn.config);
+  std::get<stage::Running>(job.stage).pause_deadline =
+      turn.now + PausePatience(job, turn.config);
   const std::string why = PauseText(turn.state, job);
   job.message =
       absl::StrCat(job.runs_commands ? "its commands are asked to end: "
@@ -267,13 +270,10 @@ v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
 }
 
 void OnPauseDeadline(Turn& turn, Job& job) {
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  std::get<stage::Running>(job.stage).pause_deadline = kNever;
   // A member that has done all steps does not pause, and the others are about
   // to finish.
-  if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value() ||
-      !IsWhole(job)) {
-    return;
-  }
+  if (job.ending.has_value() || !IsWhole(job)) return;
   v1::Verdict verdict = VerdictOnPause(turn, job);
   absl::StrAppend(verdict.mutable_summary(), " (nobody paused within ",
                   absl::FormatDuration(PausePatience(job, turn.config)), ")");
@@ -281,8 +281,6 @@ void OnPauseDeadline(Turn& turn, Job& job) {
 }
 
 void NoteGrowthHalted(const Turn& turn, Job& job) {
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
   if (!HasNewcomer(job) || HasCommitted(job) || job.closing != Closing::kNone) {
     return;
   }

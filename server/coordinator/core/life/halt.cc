@@ -76,8 +76,8 @@ void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
 // Returns true if every step is done, since some member has finished: a lost
 // member is then not needed, unless a peer reports that it is.
 bool GoesOnWithout(const Job& job, int rank) {
-  return (job.state == v1::JOB_STATE_RUNNING ||
-          job.state == v1::JOB_STATE_STOPPING) &&
+  return (job.state() == v1::JOB_STATE_RUNNING ||
+          job.state() == v1::JOB_STATE_STOPPING) &&
          HasFinisher(job) && AliveCount(job, v1::ROLE_WORKER) > 0 &&
          !IsSuspected(job, rank);
 }
@@ -139,29 +139,21 @@ HaltedAnswer AnswerOf(const Job& job, const Member& member,
   return answer;
 }
 
-HaltIntent IntentOnLoss(const Job& job) {
-  if (job.state == v1::JOB_STATE_HALTING) return job.halt_intent;
-  return job.cancel_reason.has_value() ? HaltIntent::kCancel
-                                       : HaltIntent::kReform;
-}
-
 void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   // A cancelled job makes no further step.
   if (intent == HaltIntent::kReform && job.cancel_reason.has_value()) {
     intent = HaltIntent::kCancel;
   }
   verdict.set_decision(DecisionOf(intent));
-  job.state = v1::JOB_STATE_HALTING;
-  job.halt_intent = intent;
-  job.halt_deadline = turn.now + turn.config.halt_budget;
+  NoteGrowthHalted(turn, job);
+  stage::Halting halting{intent, turn.now + turn.config.halt_budget};
   // Members that have not attached again since a restart cannot have heard the
   // halt: they keep their time to return.
   if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
-    job.halt_deadline = std::max(job.halt_deadline, job.reattach_deadline);
+    halting.deadline = std::max(halting.deadline, job.reattach_deadline);
   }
-  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.stage = halting;
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
-  NoteGrowthHalted(turn, job);
   ForgetSuspicions(job);
   job.message = verdict.summary();
   // Finishing counts within a generation only: a finished member may be needed
@@ -184,7 +176,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
 }
 
 v1::Verdict HaltVerdict(const Job& job, absl::Time time) {
-  if (job.halt_intent != HaltIntent::kCancel && job.verdict.has_value()) {
+  if (IntentOf(job) != HaltIntent::kCancel && job.verdict.has_value()) {
     return *job.verdict;
   }
   v1::Verdict verdict = VerdictOnNobody(job, job.message, time);
@@ -193,13 +185,12 @@ v1::Verdict HaltVerdict(const Job& job, absl::Time time) {
 }
 
 void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
-  if (job.state != v1::JOB_STATE_HALTING && !IsForming(job)) {
+  if (job.state() != v1::JOB_STATE_HALTING && !IsForming(job)) {
     BeginHalt(turn, job, HaltIntent::kFail, std::move(verdict));
     return;
   }
   verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
-  job.state = v1::JOB_STATE_HALTING;
-  job.halt_intent = HaltIntent::kFail;
+  ToHalting(job).intent = HaltIntent::kFail;
   job.message = verdict.summary();
   job.verdict = verdict;
   turn.Touch(job);
@@ -209,14 +200,14 @@ void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
 }
 
 void ResolveHalt(Turn& turn, Job& job) {
-  if (job.state != v1::JOB_STATE_HALTING || job.ending.has_value()) return;
+  if (job.state() != v1::JOB_STATE_HALTING || job.ending.has_value()) return;
   for (const Member& member : job.members) {
     if (!member.is_lost && !member.halted.has_value()) return;
   }
-  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job.stage);
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   NoteAllHalted(turn, job);
-  switch (job.halt_intent) {
+  switch (IntentOf(job)) {
     case HaltIntent::kReform:
       Reform(turn, job);
       return;
@@ -247,7 +238,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;
   }
   // Ranks that train may pause by themselves, because one of them leaves.
-  if (job->state == v1::JOB_STATE_PREPARING && !job->is_recovered) {
+  if (job->state() == v1::JOB_STATE_PREPARING && !job->is_recovered) {
     CloseForViolation(turn, worker, "halted without being told to");
     return;
   }
@@ -256,19 +247,18 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   NoteAppliedStep(*job, worker, *member, answer.applied_step);
   member->halted = std::move(answer);
   turn.Touch(*job);
-  if (job->state == v1::JOB_STATE_HALTING) {
+  if (job->state() == v1::JOB_STATE_HALTING) {
     ResolveHalt(turn, *job);
     return;
   }
   // It has paused, or was halted by the coordinator before its restart.
   // Whoever was lost before cannot bring back more than a part of the state.
   if (IsStateGivenUp(*job, *member)) job->has_waited = true;
-  BeginHalt(turn, *job, IntentOnLoss(*job),
-            VerdictOnHalted(turn, *job, *member));
+  BeginHalt(turn, *job, IntentOf(*job), VerdictOnHalted(turn, *job, *member));
 }
 
 void OnHaltDeadline(Turn& turn, Job& job) {
-  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job.stage);
   std::vector<std::string> silent;
   for (const Member& member : job.members) {
     if (!member.is_lost && !member.halted.has_value()) {
@@ -297,9 +287,8 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   NoteAbsent(turn, job, member, verdict.evidence(0).kind());
   const bool goes_on = GoesOnWithout(job, verdict.rank());
   const bool was_never_told = IsForming(job) && IsNew(job);
-  verdict.set_decision(goes_on || was_never_told
-                           ? v1::VERDICT_DECISION_REFORM
-                           : DecisionOf(IntentOnLoss(job)));
+  verdict.set_decision(goes_on || was_never_told ? v1::VERDICT_DECISION_REFORM
+                                                 : DecisionOf(IntentOf(job)));
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
   NoteHostFault(turn, job, gone, verdict);
@@ -316,8 +305,8 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     return;
   }
   // Nobody has heard of the generation.
-  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
-  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
+  if (IsForming(job)) ToHalting(job);
+  if (IsWaiting(job) || job.state() == v1::JOB_STATE_HALTING) {
     NoteFurtherLoss(turn, job, std::move(verdict));
     GoOn(turn, job);
   } else if (goes_on) {
@@ -325,7 +314,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     CheckFinished(turn, job);
   } else {
-    BeginHalt(turn, job, IntentOnLoss(job), std::move(verdict));
+    BeginHalt(turn, job, IntentOf(job), std::move(verdict));
   }
 }
 
@@ -334,8 +323,8 @@ void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
   turn.Touch(job);
   // No member has heard of the generation that is forming, and it relies on
   // this member's steps.
-  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
-  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
+  if (IsForming(job)) ToHalting(job);
+  if (IsWaiting(job) || job.state() == v1::JOB_STATE_HALTING) {
     GoOn(turn, job);
   } else {
     const std::string why =
@@ -346,8 +335,7 @@ void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
                            " attached again without its state, in no "
                            "generation instead of ",
                            job.generation);
-    BeginHalt(turn, job, IntentOnLoss(job),
-              VerdictOnNobody(job, why, turn.time));
+    BeginHalt(turn, job, IntentOf(job), VerdictOnNobody(job, why, turn.time));
   }
 }
 

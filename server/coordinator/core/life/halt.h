@@ -27,11 +27,6 @@
 
 namespace ringmaster::coordinator {
 
-// Returns the intent of a halt that a loss causes: to end a job that is
-// stopping, the intent of a halt already under way, otherwise to continue
-// without the lost member.
-[[nodiscard]] HaltIntent IntentOnLoss(const Job& job);
-
 // Halts the members of `job`, which is PREPARING (assigned), RUNNING or
 // STOPPING, at once. `verdict` says why; unless the intent is to cancel, it is
 // the job's incident and journaled.

@@ -138,7 +138,7 @@ void Dismiss(Turn& turn, Job& job, Member& member, bool is_relieved,
   turn.Emit(is_relieved ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_relieved ? "worker.relieved" : "worker.not_relieved", job,
             worker.name, verdict.summary(), &verdict);
-  Release(turn, worker, job.state, why);
+  Release(turn, worker, job.state(), why);
   NoteFurtherLoss(turn, job, std::move(verdict));
 }
 
@@ -378,9 +378,9 @@ void OnHandOverDeadline(Turn& turn, Job& job) {
     Reform(turn, job);
     return;
   }
-  const bool is_under_way =
-      job.state == v1::JOB_STATE_PREPARING ||
-      (job.state == v1::JOB_STATE_RUNNING && job.closing == Closing::kHandOver);
+  const bool is_under_way = job.state() == v1::JOB_STATE_PREPARING ||
+                            (job.state() == v1::JOB_STATE_RUNNING &&
+                             job.closing == Closing::kHandOver);
   if (!is_under_way || IsForming(job)) return;
   v1::Verdict verdict = VerdictOnNobody(
       job,

@@ -102,7 +102,7 @@ absl::Status MayBeChanged(const Turn& turn, const ChangeRequested& change,
   RETURN_IF_ERROR(MayChange(change.caller, job));
   if (change.priority.has_value())
     RETURN_IF_ERROR(MayHavePriority(change.caller, *change.priority));
-  if (IsEnded(job.state) || job.ending.has_value() ||
+  if (IsEnded(job.state()) || job.ending.has_value() ||
       job.cancel_reason.has_value()) {
     return AlreadyEnded(job);
   }
@@ -141,8 +141,8 @@ void OnSuspendedOrResumed(Turn& turn, Job& job) {
             job.is_suspended ? absl::StrCat("is to be ", job.suspended_text)
                              : "takes workers again");
   const bool is_idle =
-      job.state == v1::JOB_STATE_QUEUED ||
-      (job.state == v1::JOB_STATE_GATHERING && job.members.empty());
+      job.state() == v1::JOB_STATE_QUEUED ||
+      (job.state() == v1::JOB_STATE_GATHERING && job.members.empty());
   if (!is_idle) return;
   WaitAnew(job);
   ReturnToQueue(turn, job);
@@ -229,8 +229,8 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
     ApplyChange(*job, record);
     turn.Touch(*job);
     TellOfTerms(turn, *job, before, ByText(record));
-    const bool has_ended = IsEnded(job->state) || job->ending.has_value();
-    if (job->state == v1::JOB_STATE_RUNNING &&
+    const bool has_ended = IsEnded(job->state()) || job->ending.has_value();
+    if (job->state() == v1::JOB_STATE_RUNNING &&
         job->min_workers > before.min_workers &&
         SeasonedCount(*job) < job->min_workers) {
       job->trains_with = SeasonedCount(*job);
@@ -238,7 +238,7 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
     if (job->is_suspended != was_suspended && !has_ended)
       OnSuspendedOrResumed(turn, *job);
     // It was about to begin as it was before.
-    if (job->state == v1::JOB_STATE_GATHERING && IsNew(*job) && !has_ended &&
+    if (job->state() == v1::JOB_STATE_GATHERING && IsNew(*job) && !has_ended &&
         (Scales(record) || job->queue != before.queue)) {
       ReturnToQueue(turn, *job);
     }
@@ -255,7 +255,7 @@ void ApplyChange(Job& job, const JobChangedRecord& record) {
   job.is_suspended = *record.is_suspended;
   job.suspended_text =
       job.is_suspended ? absl::StrCat("suspended", ByText(record)) : "";
-  if (job.state == v1::JOB_STATE_QUEUED) job.message = QueuedText(job);
+  if (job.state() == v1::JOB_STATE_QUEUED) job.message = QueuedText(job);
 }
 
 }  // namespace ringmaster::coordinator

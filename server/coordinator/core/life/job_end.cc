@@ -24,7 +24,7 @@ std::string_view EventTypeOf(v1::JobState state) {
 
 void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   NoteEnded(turn, job);
-  job.state = end.state;
+  job.stage = stage::Ended{end.state};
   job.exit_code = end.exit_code;
   job.message = end.message;
   job.parameters_hash = end.parameters_hash;
@@ -36,7 +36,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.proven_hosts.clear();
   turn.state.active_jobs.erase(job.number);
   turn.ScheduleSoon();
-  if (job.state == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);
+  if (job.state() == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);
   turn.Touch(job);
 }
 
@@ -52,14 +52,14 @@ void ReleaseMembers(Turn& turn, const Job& job) {
       turn.state.workers.erase(turn.state.workers.find(worker->name));
       continue;
     }
-    Release(turn, *worker, job.state, job.message,
-            job.state == v1::JOB_STATE_FAILED ? job.exit_code : 0);
+    Release(turn, *worker, job.state(), job.message,
+            job.state() == v1::JOB_STATE_FAILED ? job.exit_code : 0);
   }
 }
 
 absl::Status CancelAnswer(const Job& job) {
-  return job.state == v1::JOB_STATE_CANCELLED ? absl::OkStatus()
-                                              : AlreadyEnded(job);
+  return job.state() == v1::JOB_STATE_CANCELLED ? absl::OkStatus()
+                                                : AlreadyEnded(job);
 }
 
 }  // namespace
@@ -68,8 +68,8 @@ absl::Status AlreadyEnded(const Job& job) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           "job ", job.id,
-          IsEnded(job.state)
-              ? absl::StrCat(" has already ended: ", EnumName(job.state))
+          IsEnded(job.state())
+              ? absl::StrCat(" has already ended: ", EnumName(job.state()))
               : " is about to end")),
       reason::kJobAlreadyEnded);
 }
@@ -105,10 +105,10 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   turn.Reply(waiting, CancelAnswer(*job), job->id);
   turn.Reply(std::exchange(job->waiting_cancels, {}), CancelAnswer(*job),
              job->id);
-  turn.Emit(job->state == v1::JOB_STATE_FAILED ? v1::EVENT_SEVERITY_ERROR
-                                               : v1::EVENT_SEVERITY_INFO,
-            EventTypeOf(job->state), *job, "", job->message,
-            job->state == v1::JOB_STATE_FAILED && job->verdict.has_value()
+  turn.Emit(job->state() == v1::JOB_STATE_FAILED ? v1::EVENT_SEVERITY_ERROR
+                                                 : v1::EVENT_SEVERITY_INFO,
+            EventTypeOf(job->state()), *job, "", job->message,
+            job->state() == v1::JOB_STATE_FAILED && job->verdict.has_value()
                 ? &*job->verdict
                 : nullptr);
   PruneEndedJobs(turn.state, turn.config.max_ended_jobs);
@@ -150,7 +150,7 @@ void Release(Turn& turn, Worker& worker, v1::JobState state,
 void PruneEndedJobs(State& state, int max_ended_jobs) {
   std::map<uint64_t, int64_t> ended;  // Numbers by end_order.
   for (const auto& [number, job] : state.jobs) {
-    if (IsEnded(job.state)) ended.emplace(job.end_order, number);
+    if (IsEnded(job.state())) ended.emplace(job.end_order, number);
   }
   while (ended.size() > static_cast<size_t>(max_ended_jobs)) {
     state.jobs.erase(ended.begin()->second);

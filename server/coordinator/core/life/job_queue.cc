@@ -71,7 +71,7 @@ bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
 // The jobs that have not ended, and those whose creation is not durable yet.
 int64_t QueuedCount(const Turn& turn) {
   const auto is_queued = [](const auto& entry) {
-    return !IsEnded(entry.second.state);
+    return !IsEnded(entry.second.state());
   };
   const auto is_created = [](const auto& entry) {
     return std::holds_alternative<JobCreatedRecord>(entry.second.record);
@@ -112,22 +112,21 @@ int64_t NextNumber(const State& state) {
 // Returns true if no member works for the job: it is queued, gathers, or its
 // members have halted.
 bool CanEndAtOnce(const Job& job) {
-  return job.state == v1::JOB_STATE_QUEUED ||
-         job.state == v1::JOB_STATE_GATHERING || IsForming(job);
+  return job.state() == v1::JOB_STATE_QUEUED ||
+         job.state() == v1::JOB_STATE_GATHERING || IsForming(job);
 }
 
 // Stops the members of the job, in a way that depends on their state.
 void CancelMembers(Turn& turn, Job& job) {
-  switch (job.state) {
+  switch (job.state()) {
     case v1::JOB_STATE_GATHERING:
-      job.state = v1::JOB_STATE_HALTING;
-      job.halt_intent = HaltIntent::kCancel;
+      job.stage = stage::Halting{HaltIntent::kCancel};
       // It may have waited for others before it believed its members.
       if (!SettleContradictions(turn, job)) EndCancelled(turn, job);
       return;
     case v1::JOB_STATE_PREPARING:
       if (IsForming(job)) {  // its members have not heard of the generation
-        job.state = v1::JOB_STATE_HALTING;
+        job.stage = stage::Halting{HaltIntent::kCancel};
         EndCancelled(turn, job);
         return;
       }
@@ -143,8 +142,8 @@ void CancelMembers(Turn& turn, Job& job) {
       turn.Emit(v1::EVENT_SEVERITY_INFO, "job.stopping", job, "", job.message);
       return;
     case v1::JOB_STATE_HALTING:
-      if (job.halt_intent == HaltIntent::kReform) {
-        job.halt_intent = HaltIntent::kCancel;
+      if (IntentOf(job) == HaltIntent::kReform) {
+        ToHalting(job).intent = HaltIntent::kCancel;
         ResolveHalt(turn, job);
       }
       return;
@@ -287,7 +286,7 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     turn.Reply(cancel.request, std::move(refusal), "");
     return;
   }
-  if (IsEnded(job->state)) {
+  if (IsEnded(job->state())) {
     turn.Reply(cancel.request, AlreadyEnded(*job), job->id);
     return;
   }

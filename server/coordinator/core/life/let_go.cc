@@ -34,7 +34,7 @@ bool IsReplaced(const Job& job, const Worker& worker) {
 // Returns how many of that role could take the places of members. Those that
 // prepare to join count while the members train, and wait for them to be ready.
 int ReplacementCount(const State& state, const Job& job, v1::Role role) {
-  return job.state == v1::JOB_STATE_RUNNING
+  return job.state() == v1::JOB_STATE_RUNNING
              ? IdlePool(state, job, role).Count(Hosts::kSound)
              : IdleToJoin(state, job, role);
 }
@@ -188,7 +188,7 @@ void LetMembersGo(State& state, Job& job, const std::vector<Gift>& gifts) {
   }
   if (job.runs_commands) {
     // They begin anew.
-    if (job.state != v1::JOB_STATE_RUNNING) LetSurplusGo(state, job, chosen);
+    if (job.state() != v1::JOB_STATE_RUNNING) LetSurplusGo(state, job, chosen);
     return;
   }
   if (!drained.empty()) LetDrainedGo(state, job, std::move(drained));

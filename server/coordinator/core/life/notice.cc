@@ -30,7 +30,7 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (notice.kind() == v1::NOTICE_KIND_SAMPLE) job.sample = notice.sample();
   // Whoever asks how it goes is to know how its commands go on.
   if (notice.kind() == v1::NOTICE_KIND_COMMAND_FAILED &&
-      job.state == v1::JOB_STATE_RUNNING) {
+      job.state() == v1::JOB_STATE_RUNNING) {
     job.message = job.command_loss = notice.message();
   }
   if (!notice.checkpoint().empty()) {

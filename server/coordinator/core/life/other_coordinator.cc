@@ -123,10 +123,11 @@ bool SendAway(Turn& turn, const HelloReceived& hello) {
 void HoldDeadlines(const Turn& turn) {
   const MonotonicTime later = turn.now + turn.config.reattach_budget;
   for (Job* const job : turn.state.ActiveJobs()) {
-    for (MonotonicTime* const deadline :
-         {&job->reattach_deadline, &job->halt_deadline, &job->stop_deadline}) {
-      *deadline = std::max(*deadline, later);
-    }
+    job->reattach_deadline = std::max(job->reattach_deadline, later);
+    if (auto* const halting = std::get_if<stage::Halting>(&job->stage))
+      halting->deadline = std::max(halting->deadline, later);
+    if (auto* const stopping = std::get_if<stage::Stopping>(&job->stage))
+      stopping->deadline = std::max(stopping->deadline, later);
     job->last_progress = turn.now;
   }
 }

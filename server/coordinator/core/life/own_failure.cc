@@ -209,9 +209,9 @@ bool HoldsAlone(const Job& job, const Member& member) {
 // as it was.
 bool StaysToHandOver(const State& state, const Job& job, const Member& member,
                      Worker& worker, ExitCode exit_code) {
-  const bool is_asked = job.state == v1::JOB_STATE_RUNNING ||
-                        (job.state == v1::JOB_STATE_HALTING &&
-                         job.halt_intent == HaltIntent::kReform);
+  const bool is_asked = job.state() == v1::JOB_STATE_RUNNING ||
+                        (job.state() == v1::JOB_STATE_HALTING &&
+                         IntentOf(job) == HaltIntent::kReform);
   if (exit_code != ExitCode::kUnreadable || worker.has_failed || !is_asked ||
       job.runs_commands || job.cancel_reason.has_value() ||
       job.gives_way.has_value() || worker.session == 0 ||
@@ -234,7 +234,7 @@ void HaltToHandOver(Turn& turn, Job& job, v1::Verdict verdict) {
   verdict.set_rank(-1);
   turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.hands_over", job,
             verdict.worker(), verdict.summary(), &verdict);
-  if (job.state == v1::JOB_STATE_HALTING) {
+  if (job.state() == v1::JOB_STATE_HALTING) {
     NoteFurtherLoss(turn, job, std::move(verdict));
   } else {
     BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
@@ -270,8 +270,7 @@ void FailJobFor(Turn& turn, Job& job, Member& member, v1::Verdict verdict) {
   member.halted = HaltedAnswer{member.step, member.step};
   turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, verdict.worker(),
             verdict.summary(), &verdict);
-  if (job.state == v1::JOB_STATE_HALTING &&
-      job.halt_intent == HaltIntent::kFail) {
+  if (IntentOf(job) == HaltIntent::kFail) {
     ResolveHalt(turn, job);  // The first failure is the job's.
     return;
   }
@@ -298,8 +297,7 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   v1::Verdict verdict =
       VerdictOnMember(job, member, worker, what, evidence, turn.time);
   verdict.set_exit_code(static_cast<int>(exit_code));
-  const bool is_failing = job.state == v1::JOB_STATE_HALTING &&
-                          job.halt_intent == HaltIntent::kFail;
+  const bool is_failing = IntentOf(job) == HaltIntent::kFail;
   const std::optional<std::string> jobs_fault =
       is_failing || job.is_benchmark || is_of_job
           ? std::string()

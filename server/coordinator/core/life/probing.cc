@@ -125,7 +125,7 @@ Links LinksWaitedOn(const State& state, const Job& job,
 }
 
 bool MayProbeEarly(const Turn& turn, const Job& job) {
-  return job.state == v1::JOB_STATE_RUNNING && !job.probing.has_value() &&
+  return job.state() == v1::JOB_STATE_RUNNING && !job.probing.has_value() &&
          job.suspicions.empty() && !job.runs_commands &&
          !job.ending.has_value() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
@@ -136,7 +136,7 @@ bool MayProbeEarly(const Turn& turn, const Job& job) {
 }  // namespace
 
 bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
-  if (job.state != v1::JOB_STATE_RUNNING ||
+  if (job.state() != v1::JOB_STATE_RUNNING ||
       report.failure == v1::LINK_FAILURE_CLOSED) {
     return false;
   }

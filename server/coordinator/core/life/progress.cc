@@ -21,12 +21,14 @@ namespace {
 // A stop is not cut short as long as members make progress, and neither is a pause for
 // which commands are to end.
 void ExtendStop(const Turn& turn, Job& job) {
-  if (job.state == v1::JOB_STATE_STOPPING) {
-    job.stop_deadline =
-        std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
-  } else if (job.runs_commands && IsPausing(job)) {
-    job.pause_deadline = std::max(job.pause_deadline,
-                                  turn.now + PausePatience(job, turn.config));
+  if (auto* const stopping = std::get_if<stage::Stopping>(&job.stage)) {
+    stopping->deadline =
+        std::max(stopping->deadline, turn.now + StopPatience(job, turn.config));
+  }
+  auto* const running = std::get_if<stage::Running>(&job.stage);
+  if (running != nullptr && job.runs_commands && IsPausing(job)) {
+    running->pause_deadline = std::max(
+        running->pause_deadline, turn.now + PausePatience(job, turn.config));
   }
 }
 
@@ -34,7 +36,7 @@ void ExtendStop(const Turn& turn, Job& job) {
 // was before this beat. Work that a halt cut short teaches nothing.
 void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
            const BeatReceived& beat, bool gets_on) {
-  if (beat.phase == v1::PHASE_HALTED || job.state == v1::JOB_STATE_HALTING)
+  if (beat.phase == v1::PHASE_HALTED || job.state() == v1::JOB_STATE_HALTING)
     return;
   if (!member.last_progress.has_value()) {
     member.last_progress = turn.now;  // There is no telling since when.
@@ -77,7 +79,8 @@ bool HasLostMember(const Job& job) {
 // It has done its part, so nobody waits for it.
 bool IsDone(const Job& job, const Member& member) {
   return member.finished.has_value() ||
-         (job.state == v1::JOB_STATE_PREPARING && member.prepared.has_value());
+         (job.state() == v1::JOB_STATE_PREPARING &&
+          member.prepared.has_value());
 }
 
 // A lost member gives nothing any more: whoever waits for it waits in vain.
@@ -157,8 +160,8 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 
 MonotonicTime ProgressDeadline(const Job& job) {
   const bool is_watched =
-      job.state == v1::JOB_STATE_RUNNING ||
-      (job.state == v1::JOB_STATE_PREPARING && job.is_assigned);
+      job.state() == v1::JOB_STATE_RUNNING ||
+      (job.state() == v1::JOB_STATE_PREPARING && job.is_assigned);
   if (!is_watched || job.ending.has_value() ||
       job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
@@ -211,7 +214,7 @@ void OnProgressDeadline(Turn& turn, Job& job) {
   if (turn.now < job.progress_check) return;
   // The lost member was thought to be no longer needed (see GoesOnWithout), but
   // some member still waits and cannot say for whom.
-  if (job.state == v1::JOB_STATE_RUNNING && HasLostMember(job)) {
+  if (job.state() == v1::JOB_STATE_RUNNING && HasLostMember(job)) {
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
   }

@@ -18,7 +18,7 @@ class ProgressTest : public ::testing::Test {
     Job job;
     job.id = "j-1";
     job.number = 1;
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.generation = 1;
     job.is_assigned = true;
     job.last_progress = At(absl::ZeroDuration());

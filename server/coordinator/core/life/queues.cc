@@ -59,7 +59,7 @@ int64_t CountOf(const Turn& turn, const JobTerms& terms) {
   };
   return std::ranges::count_if(turn.state.jobs,
                                [&](const auto& entry) {
-                                 return !IsEnded(entry.second.state) &&
+                                 return !IsEnded(entry.second.state()) &&
                                         is_alike(entry.second);
                                }) +
          std::ranges::count_if(turn.outbox.in_flight, [&](const auto& entry) {
@@ -132,7 +132,7 @@ void OnQueuesDurable(Turn& turn, const QueuesChangedRecord& record,
   }
   // Those that were about to begin may have no right to it any more.
   for (Job* const job : turn.state.ActiveJobs()) {
-    if (job->state == v1::JOB_STATE_GATHERING && job->members.empty()) {
+    if (job->state() == v1::JOB_STATE_GATHERING && job->members.empty()) {
       ReturnToQueue(turn, *job);
     }
   }

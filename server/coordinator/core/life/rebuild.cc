@@ -74,11 +74,11 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
                                  entry.first != held.job_id;
                         });
   }
-  if (generation <= job->generation || IsEnded(job->state) ||
+  if (generation <= job->generation || IsEnded(job->state()) ||
       job->ending.has_value() || !IsSameJob(*job, held)) {
     return false;
   }
-  switch (job->state) {
+  switch (job->state()) {
     case v1::JOB_STATE_QUEUED:
       return true;
     case v1::JOB_STATE_GATHERING:
@@ -115,8 +115,7 @@ void Suspend(Turn& turn, std::string_view id, std::string_view reporter) {
   }
   job->members.clear();
   DropAll(turn, *job);
-  job->state = v1::JOB_STATE_QUEUED;
-  job->halt_intent = HaltIntent::kReform;
+  job->stage = stage::Queued{};
   ForgetSuspicions(*job);
   ClearDeadlines(*job);
   job->message = IsNew(*job)
@@ -153,7 +152,7 @@ void GiveUp(Turn& turn, const Rebuilding& rebuilding) {
   turn.ScheduleSoon();
   // If the job is stopping, no member is left to stop.
   Job* const job = turn.state.FindJob(id);
-  if (job == nullptr || job->state != v1::JOB_STATE_QUEUED ||
+  if (job == nullptr || job->state() != v1::JOB_STATE_QUEUED ||
       job->ending.has_value() || !job->cancel_reason.has_value()) {
     return;
   }
@@ -200,7 +199,7 @@ JobCreatedRecord CreatedRecord(const Turn& turn, const Rebuilding& rebuilding) {
 // May end `rebuilding`.
 void Continue(Turn& turn, Rebuilding& rebuilding) {
   const Job* const job = turn.state.FindJob(rebuilding.job.job_id);
-  if (job != nullptr && IsEnded(job->state)) {
+  if (job != nullptr && IsEnded(job->state())) {
     GiveUp(turn, rebuilding);
     return;
   }
@@ -296,7 +295,7 @@ bool OnRebuiltDurable(Turn& turn, const GenerationFormedRecord& record) {
   }
   it->second.is_recording = false;
   Job* const job = turn.state.FindJob(record.job_id);
-  if (job != nullptr && !IsEnded(job->state) && !job->ending.has_value()) {
+  if (job != nullptr && !IsEnded(job->state()) && !job->ending.has_value()) {
     TakeOver(turn, *job, it->second, record);
   }
   return true;

@@ -93,7 +93,8 @@ struct FoldVisitor {
 
   absl::Status operator()(const GenerationFormedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
-    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (job == nullptr || IsEnded(job->state()))
+      return UnknownJob(record.job_id);
     // Jobs that are rebuilt side by side may be recorded in any order.
     if (record.generation <= job->generation || record.members.empty()) {
       return absl::DataLossError(absl::StrCat(
@@ -102,7 +103,7 @@ struct FoldVisitor {
     }
     state.last_generation = std::max(state.last_generation, record.generation);
     NoteFormed(state, record.generation, record.formed_by);
-    job->state = v1::JOB_STATE_PREPARING;
+    job->stage = stage::Preparing{};
     job->has_told_loss = false;
     if (job->generation == 0) job->first_generation = record.generation;
     // A first one sets no clock back; the numbers of others are not journaled.
@@ -165,17 +166,16 @@ struct FoldVisitor {
   absl::Status operator()(const VerdictReachedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
-    if (IsEnded(job->state)) return absl::OkStatus();
+    if (IsEnded(job->state())) return absl::OkStatus();
     job->verdict = record.verdict;
     if (job->members.empty()) return absl::OkStatus();  // it is suspended
     // A record that was set aside while the journal failed may come after the
     // next generation, which may be a rollback.
     if (record.verdict.generation() != job->generation) return absl::OkStatus();
     job->best_step = std::max(job->best_step, record.verdict.step());
-    job->state = v1::JOB_STATE_HALTING;
-    job->halt_intent = IntentOf(record.verdict);
+    job->stage = stage::Halting{IntentOf(record.verdict)};
     const int rank = record.verdict.rank();
-    if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
+    if (IntentOf(*job) == HaltIntent::kReform && rank >= 0 &&
         rank < static_cast<int>(job->members.size())) {
       job->members[rank].is_lost = true;
       AddAbsent(*job, job->members[rank],
@@ -189,14 +189,15 @@ struct FoldVisitor {
 
   absl::Status operator()(const JobEndedRecord& record) {
     Job* const job = state.FindJob(record.job_id);
-    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (job == nullptr || IsEnded(job->state()))
+      return UnknownJob(record.job_id);
     if (!IsEnded(record.state)) {
       return absl::DataLossError(
           absl::StrCat("job ", record.job_id, " ended as ",
                        static_cast<int>(record.state), ", which is no end"));
     }
     job->absent.clear();
-    job->state = record.state;
+    job->stage = stage::Ended{record.state};
     job->exit_code = record.exit_code;
     job->message = record.message;
     job->parameters_hash = record.parameters_hash;
@@ -208,7 +209,7 @@ struct FoldVisitor {
     job->end_time = record.time;
     NoteNoMembers(*job, record.time);
     job->end_order = ++state.last_end_order;
-    if (job->state == v1::JOB_STATE_FAILED) ForgetFailures(state, job->id);
+    if (job->state() == v1::JOB_STATE_FAILED) ForgetFailures(state, job->id);
     return absl::OkStatus();
   }
 
@@ -239,7 +240,7 @@ struct FoldVisitor {
     if (job == nullptr) return UnknownJob(record.job_id);
     // One that was set aside while the journal failed may come after the next
     // generation, or after the end.
-    if (record.generation == job->generation && !IsEnded(job->state))
+    if (record.generation == job->generation && !IsEnded(job->state()))
       ApplySuspension(*job, record);
     return absl::OkStatus();
   }
@@ -266,9 +267,8 @@ struct FoldVisitor {
 // released, or lost, and that was not recorded: the job re-forms without it.
 void LoseToOther(Job& job, Member& member) {
   member.is_lost = true;
-  if (job.state == v1::JOB_STATE_HALTING) return;
-  job.state = v1::JOB_STATE_HALTING;
-  job.halt_intent = HaltIntent::kReform;
+  if (job.state() == v1::JOB_STATE_HALTING) return;
+  job.stage = stage::Halting{};
   job.verdict = VerdictOnNobody(
       job,
       absl::StrCat(Sv(NameOf(member.identity.role)), " ",
@@ -283,12 +283,14 @@ void Resume(State& state, Job& job) {
       LoseToOther(job, member);
   }
   state.active_jobs.insert(job.number);
-  if (job.state != v1::JOB_STATE_HALTING) {
-    job.state = job.cancel_reason.has_value() ? v1::JOB_STATE_STOPPING
-                                              : v1::JOB_STATE_RUNNING;
-  } else if (job.cancel_reason.has_value() &&
-             job.halt_intent == HaltIntent::kReform) {
-    job.halt_intent = HaltIntent::kCancel;
+  const bool is_cancelled = job.cancel_reason.has_value();
+  if (auto* const halting = std::get_if<stage::Halting>(&job.stage)) {
+    if (is_cancelled && halting->intent == HaltIntent::kReform)
+      halting->intent = HaltIntent::kCancel;
+  } else if (is_cancelled) {
+    job.stage = stage::Stopping{};
+  } else {
+    job.stage = stage::Running{};
   }
   job.message =
       "waits for its members to attach again after the "
@@ -308,13 +310,13 @@ void Resume(State& state, Job& job) {
 void BeginRecovered(Turn& turn, Job& job) {
   job.last_progress = turn.now;
   job.reattach_deadline = turn.now + turn.config.reattach_budget;
-  if (job.state == v1::JOB_STATE_STOPPING) {
-    job.stop_deadline = job.reattach_deadline + StopPatience(job, turn.config);
+  if (auto* const stopping = std::get_if<stage::Stopping>(&job.stage)) {
+    stopping->deadline = job.reattach_deadline + StopPatience(job, turn.config);
   }
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.recovered", job, "", job.message);
-  if (job.state == v1::JOB_STATE_HALTING) {
-    job.halt_deadline = job.reattach_deadline;
+  if (auto* const halting = std::get_if<stage::Halting>(&job.stage)) {
+    halting->deadline = job.reattach_deadline;
     ResolveHalt(turn, job);
   }
 }
@@ -345,8 +347,8 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
   PruneEndedJobs(state, config.max_ended_jobs);
   std::map<int64_t, Job*, std::greater<>> begun;
   for (auto& [number, job] : state.jobs) {
-    const bool is_queued = job.state == v1::JOB_STATE_QUEUED;
-    if (!IsEnded(job.state) && !is_queued) {
+    const bool is_queued = job.state() == v1::JOB_STATE_QUEUED;
+    if (!IsEnded(job.state()) && !is_queued) {
       begun.emplace(job.generation, &job);
     }
   }

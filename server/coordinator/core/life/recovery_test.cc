@@ -97,7 +97,7 @@ TEST(RecoveryTest, ASuspensionThatWasSetAsideMayFollowTheEnd) {
             JobSuspendedRecord{"j-1", 1, 0, true, absl::UnixEpoch()}},
            Config());
   ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->FindJob("j-1")->state, v1::JOB_STATE_FAILED);
+  EXPECT_EQ(state->FindJob("j-1")->state(), v1::JOB_STATE_FAILED);
 }
 
 TEST(RecoveryTest, RecordsThatWereSetAsideMayFollowTheEnd) {
@@ -132,9 +132,9 @@ TEST(RecoveryTest, AWorkerIsInItsLatestGeneration) {
       {Created(1), Created(2), Formed(1, "j-1"), Formed(2, "j-2")}, Config());
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->workers.begin()->second.job_id, "j-2");
-  EXPECT_EQ(state->jobs.at(1).state, v1::JOB_STATE_HALTING);
+  EXPECT_EQ(state->jobs.at(1).state(), v1::JOB_STATE_HALTING);
   EXPECT_TRUE(state->jobs.at(1).members[0].is_lost);
-  EXPECT_EQ(state->jobs.at(2).state, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(state->jobs.at(2).state(), v1::JOB_STATE_RUNNING);
 }
 
 TEST(RecoveryTest, JobsThatRanSideBySideGoOn) {
@@ -144,8 +144,8 @@ TEST(RecoveryTest, JobsThatRanSideBySideGoOn) {
       {Created(1), Created(2), Created(3), Formed(1, "j-1"), other}, Config());
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->active_jobs, (std::set<int64_t>{1, 2}));
-  EXPECT_EQ(state->jobs.at(1).state, v1::JOB_STATE_RUNNING);
-  EXPECT_EQ(state->jobs.at(3).state, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(state->jobs.at(1).state(), v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(state->jobs.at(3).state(), v1::JOB_STATE_QUEUED);
 }
 
 }  // namespace

@@ -296,14 +296,13 @@ bool CanTrainOn(const State& state, const Job& job, const ResumePoint& point) {
 // Members stay halted with their state. A wait that goes on, for the same or
 // something else, is one event.
 void Wait(Turn& turn, Job& job, std::string message) {
-  const bool is_new = job.state != v1::JOB_STATE_GATHERING;
+  const bool is_new = job.state() != v1::JOB_STATE_GATHERING;
   if (!is_new && job.message == message) return;
-  job.state = v1::JOB_STATE_GATHERING;
+  if (is_new) job.stage = stage::Gathering{turn.now};
   job.message = std::move(message);
   turn.Touch(job);
   turn.ScheduleSoon();  // Others may give it what it waits for.
   if (!is_new) return;
-  job.gathering_since = turn.now;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.gathering", job, "", job.message);
 }
 
@@ -339,7 +338,8 @@ void CountGeneration(const Turn& turn, Job& job) {
 // Returns true if the job rests before its next generation. It does not while a
 // member leaves, which does not stay for ever, or once it has waited for others.
 bool Rests(Turn& turn, Job& job) {
-  job.rest_deadline = MonotonicTime::InfiniteFuture();
+  if (auto* const gathering = std::get_if<stage::Gathering>(&job.stage))
+    gathering->rest_deadline = kNever;
   const int more = job.vain_generations - kMostVainGenerations;
   if (more < 0 || job.best_step != job.vain_step ||
       HasLeaver(turn.state, job) || job.return_deadline <= turn.now) {
@@ -347,12 +347,13 @@ bool Rests(Turn& turn, Job& job) {
   }
   const absl::Duration rest =
       std::min(kLongestRest, kFirstRest * (int64_t{1} << std::min(more, 10)));
-  if (job.last_formed + rest <= turn.now) return false;
-  job.rest_deadline = job.last_formed + rest;
+  const MonotonicTime end = job.last_formed + rest;
+  if (end <= turn.now) return false;
   Wait(turn, job,
        absl::StrCat("rests for ", absl::FormatDuration(rest),
                     " before the next generation: the last ",
                     job.vain_generations, " made no step"));
+  std::get<stage::Gathering>(job.stage).rest_deadline = end;
   return true;
 }
 
@@ -460,6 +461,7 @@ void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
       WhyNotSaved(job, point.resume_step), "; if none comes in time, ",
       UnsavedWork(job, point.resume_step), " will be lost");
   Wait(turn, job, why);
+  std::get<stage::Gathering>(job.stage).awaits_successor = true;
   AdviseToWait(turn, job, needed, why);
 }
 
@@ -620,7 +622,7 @@ void ReleaseBlanks(Turn& turn, Job& job, const HeldState& held) {
                            : held.copies[0].contains(member.identity.rank);
     if (holds) continue;
     member.is_lost = true;
-    Release(turn, *turn.state.FindWorker(member.identity.worker), job.state,
+    Release(turn, *turn.state.FindWorker(member.identity.worker), job.state(),
             "those who hold the job's state write a checkpoint first");
   }
 }
@@ -715,8 +717,9 @@ void Reform(Turn& turn, Job& job) {
     job.links.OnLateStep();
     DropOvertaken(turn, job);
   }
-  job.awaits_successor = leave.way == LeaveWay::kWait;
-  if (job.awaits_successor) {
+  if (auto* const gathering = std::get_if<stage::Gathering>(&job.stage))
+    gathering->awaits_successor = false;
+  if (leave.way == LeaveWay::kWait) {
     WaitForSuccessor(turn, job, point, leave.needed);
     return;
   }
@@ -813,7 +816,7 @@ bool IsLastOfPlaced(const Job& job, int rank) {
 }
 
 bool IsWaiting(const Job& job) {
-  return job.state == v1::JOB_STATE_GATHERING && !IsNew(job);
+  return job.state() == v1::JOB_STATE_GATHERING && !IsNew(job);
 }
 
 void CountRollback(Job& job) {

@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/queues.h"
+#include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/suspension.h"
 #include "server/coordinator/core/placement/forecast.h"
 #include "server/coordinator/core/placement/gifts.h"
@@ -44,8 +45,7 @@ std::vector<Job*> WaitingToBegin(State& state) {
 void BeginGathering(Turn& turn, Job& job) {
   turn.state.active_jobs.insert(job.number);
   Account(job, turn.now);
-  job.state = v1::JOB_STATE_GATHERING;
-  job.gathering_since = turn.now;
+  job.stage = stage::Gathering{turn.now};
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.gathering", job, "",
             absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
@@ -113,7 +113,7 @@ class TooLarge {
 
 // Says what `job` waits for, if it is queued: its fewest members, `which`.
 void SayLack(Turn& turn, Job& job, const char* which) {
-  if (job.state != v1::JOB_STATE_QUEUED) return;
+  if (job.state() != v1::JOB_STATE_QUEUED) return;
   SetMessage(
       turn, job,
       absl::StrCat(SuspendedText(job), "waits for ", NeededText(job), which));
@@ -213,7 +213,7 @@ class Rooms {
 void PredictStarts(Turn& turn) {
   State& state = turn.state;
   const auto is_to_be_told = [](const Job& job) {
-    return job.state == v1::JOB_STATE_QUEUED && IsNew(job) &&
+    return job.state() == v1::JOB_STATE_QUEUED && IsNew(job) &&
            WaitsToBegin(job) &&
            job.predicted_start_time == absl::InfinitePast();
   };
@@ -241,7 +241,7 @@ void AdvanceQueue(Turn& turn) {
   Rooms rooms(state);
   const std::vector<Job*> waiting = WaitingToBegin(state);
   for (Job* const job : waiting) {
-    if (job->state == v1::JOB_STATE_QUEUED &&
+    if (job->state() == v1::JOB_STATE_QUEUED &&
         rooms.Hold(*job, /*is_first=*/first == nullptr)) {
       SetMessage(turn, *job,
                  absl::StrCat(SuspendedText(*job), RoomText(state, *job)));
@@ -250,7 +250,7 @@ void AdvanceQueue(Turn& turn) {
     }
     const bool is_reserving = KeptFor(state) == job;
     const bool has_claim =
-        is_reserving || job->state == v1::JOB_STATE_GATHERING;
+        is_reserving || job->state() == v1::JOB_STATE_GATHERING;
     const Kind kind = KindOf(*job);
     if (!unclaimed.contains(kind)) {
       unclaimed[kind] = UnclaimedCount(state, kind);
@@ -270,19 +270,20 @@ void AdvanceQueue(Turn& turn) {
     // With nobody before it, a job says itself what it waits for. One that has begun
     // before would claim what it lacks, and hold up smaller ones.
     const bool begins =
-        job->state == v1::JOB_STATE_QUEUED &&
+        job->state() == v1::JOB_STATE_QUEUED &&
         (may_begin || (state.active_jobs.empty() && state.queues.empty() &&
                        job == waiting.front() && IsNew(*job)));
     if (begins) {
       BeginGathering(turn, *job);
       rooms.Take(*job);
-    } else if (job->state == v1::JOB_STATE_QUEUED && !state.queues.empty() &&
+    } else if (job->state() == v1::JOB_STATE_QUEUED && !state.queues.empty() &&
                !too_large.Has(*job)) {
       rooms.Reserve(*job);
     }
     if (!may_begin && !could_begin && (first == nullptr || !IsNew(*job))) {
       SayLack(turn, *job, ", more than there are");
-    } else if (!is_first && IsNew(*job) && job->state == v1::JOB_STATE_QUEUED) {
+    } else if (!is_first && IsNew(*job) &&
+               job->state() == v1::JOB_STATE_QUEUED) {
       SetMessage(turn, *job, QueuedText(*job));
     }
     if (begins || is_first) unclaimed.clear();
@@ -301,7 +302,7 @@ void Schedule(Turn& turn) {
             [](const Job* a, const Job* b) { return IsBefore(*a, *b); });
   // Those that train come last.
   for (Job* const job : active) {
-    if (job->state != v1::JOB_STATE_GATHERING) continue;
+    if (job->state() != v1::JOB_STATE_GATHERING) continue;
     // It would fill its queue without a worker.
     if (!turn.state.queues.empty() && job->members.empty() &&
         !CanBegin(turn.state, *job)) {
@@ -324,8 +325,8 @@ int MostWorkers(const State& state, const Job& job, int unreplaced) {
   const auto lacks_others = [&](int64_t number) {
     const Job& other = state.jobs.at(number);
     return number != job.number && other.priority >= job.priority &&
-           other.state == v1::JOB_STATE_GATHERING && !IsNew(other) &&
-           other.rest_deadline == MonotonicTime::InfiniteFuture();
+           IsWaiting(other) &&
+           std::get<stage::Gathering>(other.stage).rest_deadline == kNever;
   };
   const auto first = state.jobs.find(state.first_lacking);
   const bool is_first = first == state.jobs.end() ||

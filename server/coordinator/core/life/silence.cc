@@ -75,7 +75,7 @@ void Detach(Turn& turn, Job& job, Worker& worker) {
 
 // Returns true if the members of `job` would be waited for.
 bool Trains(const Turn& turn, const Job& job) {
-  return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
+  return job.state() == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
          !job.cancel_reason.has_value() && !IsOutdated(turn.state);
 }
 

@@ -29,7 +29,7 @@ void WaitAnew(Job& job) {
 
 void ReturnToQueue(Turn& turn, Job& job) {
   Account(job, turn.now);
-  job.state = v1::JOB_STATE_QUEUED;
+  job.stage = stage::Queued{};
   job.gives_way.reset();
   job.suspend_retry = MonotonicTime::InfiniteFuture();
   job.has_trained_on = false;
@@ -87,7 +87,7 @@ void Suspend(Turn& turn, Job& job) {
 }
 
 void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
-  job.state = v1::JOB_STATE_QUEUED;
+  job.stage = stage::Queued{};
   job.members.clear();
   NoteNoMembers(job, record.time);
   job.absent.clear();

@@ -185,7 +185,7 @@ void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
   const std::vector<int> missing = Seat(turn, job, rebuilding, record);
   job.placements = PlacementsOf(job, record);
   ReleaseLate(turn, job, rebuilding);
-  job.state = v1::JOB_STATE_RUNNING;
+  job.stage = stage::Running{};
   job.is_assigned = job.is_recovered = job.has_trained = true;
   job.told_generation = job.generation;
   job.waits_for_journal = false;

@@ -60,8 +60,8 @@ void TakeRankFigures(Member& member,
 }
 
 bool IsTraining(const Job& job) {
-  return job.state == v1::JOB_STATE_RUNNING ||
-         job.state == v1::JOB_STATE_STOPPING;
+  return job.state() == v1::JOB_STATE_RUNNING ||
+         job.state() == v1::JOB_STATE_STOPPING;
 }
 
 // A job that was to go on from a checkpoint has made an earlier step: nobody found it.
@@ -196,7 +196,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
             absl::StrCat(Describe(member->identity), " reports ",
                          Describe(job.members[peer].identity), ": ", detail));
   if (suspicion.holds_other_state) {
-    BeginHalt(turn, job, IntentOnLoss(job),
+    BeginHalt(turn, job, IntentOf(job),
               VerdictOnStates(job, job.suspicions.back(), turn.time));
     return;
   }
@@ -206,7 +206,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
     LoseCutOff(turn, accused, "a peer's link with it failed");
     return;
   }
-  if (job.members[peer].is_lost && job.state == v1::JOB_STATE_RUNNING) {
+  if (job.members[peer].is_lost && job.state() == v1::JOB_STATE_RUNNING) {
     // The others had finished, but this one still needs the peer.
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
@@ -317,10 +317,7 @@ absl::Duration StopPatience(const Job& job, const Config& config) {
 }
 
 void StopMembers(Turn& turn, Job& job) {
-  job.state = v1::JOB_STATE_STOPPING;
-  job.stop_deadline = turn.now + StopPatience(job, turn.config);
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  job.stage = stage::Stopping{turn.now + StopPatience(job, turn.config)};
   for (const Member& member : job.members) {
     // Parameter servers end with the workers.
     if (member.identity.role != v1::ROLE_WORKER) continue;
@@ -334,7 +331,7 @@ void StopMembers(Turn& turn, Job& job) {
 }
 
 void OnStopDeadline(Turn& turn, Job& job) {
-  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job.stage);
   std::string late;
   for (const Member& member : job.members) {
     if (member.is_lost || member.finished.has_value()) continue;

@@ -35,7 +35,7 @@ class ForecastTest : public ::testing::Test {
   Job& AddRunning(int min, const std::vector<std::string>& workers,
                   int64_t step) {
     Job& job = AddJob(min);
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.start_time = absl::UnixEpoch();
     job.best_step = step;
     *job.figures.mutable_step_duration() = ToProto(absl::Seconds(1));

@@ -26,15 +26,16 @@ constexpr size_t kMostNamed = 4;
 
 bool EndsSoon(const Job& job) {
   return job.ending.has_value() || job.cancel_reason.has_value() ||
-         (job.state == v1::JOB_STATE_HALTING &&
-          job.halt_intent != HaltIntent::kReform);
+         IntentOf(job) != HaltIntent::kReform;
 }
 
 // Returns true if it waits for somebody or something else than workers, so that it
 // neither needs any now nor lets any go.
 bool IsHeldUp(const Job& job) {
-  return job.waits_for_journal || job.awaits_successor ||
-         job.rest_deadline != MonotonicTime::InfiniteFuture() ||
+  const auto* const gathering = std::get_if<stage::Gathering>(&job.stage);
+  return job.waits_for_journal ||
+         (gathering != nullptr && (gathering->awaits_successor ||
+                                   gathering->rest_deadline != kNever)) ||
          job.return_deadline != MonotonicTime::InfiniteFuture() ||
          job.holders_deadline != MonotonicTime::InfiniteFuture();
 }
@@ -43,7 +44,7 @@ std::vector<const Job*> Takers(const State& state) {
   std::vector<const Job*> takers;
   for (const int64_t number : state.active_jobs) {
     const Job& job = state.jobs.at(number);
-    if (job.state == v1::JOB_STATE_GATHERING && !IsNew(job) &&
+    if (job.state() == v1::JOB_STATE_GATHERING && !IsNew(job) &&
         !job.is_suspended && !EndsSoon(job) && !IsHeldUp(job)) {
       takers.push_back(&job);
     }
@@ -288,8 +289,8 @@ void Forget(const Gift& gift, std::vector<Giver>& givers) {
 
 bool IsSuspendable(const Job& job) {
   const bool has_not_begun =
-      job.state == v1::JOB_STATE_QUEUED ||
-      (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
+      job.state() == v1::JOB_STATE_QUEUED ||
+      (job.state() == v1::JOB_STATE_GATHERING && IsNew(job));
   return IsPreemptible(job) || (has_not_begun && !job.is_benchmark);
 }
 

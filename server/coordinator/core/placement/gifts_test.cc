@@ -20,7 +20,7 @@ class GiftsTest : public ::testing::Test {
   // A job with that number that trains on `count` new workers, "j<number>w0", ...
   Job& AddTraining(int64_t number, int count, int min) {
     Job& job = AddJob(number, min);
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.generation = number;
     job.first_generation = job.stay_began = number;
     job.start_time = absl::UnixEpoch();
@@ -184,7 +184,7 @@ TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
 TEST_F(GiftsTest, NobodyHasOvertakenAJobThatHasBegun) {
   AddTraining(3, 1, 1).can_go_on_later = true;
   Job& broken = AddTraining(2, 1, 2);
-  broken.state = v1::JOB_STATE_GATHERING;
+  broken.stage = stage::Gathering{};
   broken.is_overdue = true;
   EXPECT_THAT(Given(), IsEmpty());
 }
@@ -242,7 +242,7 @@ TEST_F(GiftsTest, AJobWhoseMembersHaveHaltedComesFirst) {
   AddTraining(1, 3, 1);
   AddLacking(2, 2);
   Job& broken = AddTraining(3, 2, 2);
-  broken.state = v1::JOB_STATE_GATHERING;
+  broken.stage = stage::Gathering{};
   broken.members[1].is_lost = true;
   // One is left for the other then, which needs two.
   EXPECT_THAT(Given(), ElementsAre("j1w2"));
@@ -256,7 +256,7 @@ TEST_F(GiftsTest, AnIdleWorkerIsOneJobsOnly) {
   AddTraining(1, 3, 1);
   for (const int64_t number : {2, 3}) {
     Job& broken = AddTraining(number, 3, 3);
-    broken.state = v1::JOB_STATE_GATHERING;
+    broken.stage = stage::Gathering{};
     broken.members[1].is_lost = true;
     broken.members[2].is_lost = true;
   }
@@ -275,7 +275,7 @@ TEST_F(GiftsTest, WhoIsHeldUpIsNotAsked) {
   AddTraining(2, 2, 1);
   AddLacking(3, 1);
   EXPECT_THAT(Given(), ElementsAre("j1w3"));
-  held_up.state = v1::JOB_STATE_GATHERING;
+  held_up.stage = stage::Gathering{};
   EXPECT_THAT(Given(), ElementsAre("j1w3"));
   held_up.holders_deadline = MonotonicTime::FromNanos(1);
   EXPECT_THAT(Given(), ElementsAre("j2w1"));
@@ -284,7 +284,7 @@ TEST_F(GiftsTest, WhoIsHeldUpIsNotAsked) {
 TEST_F(GiftsTest, WhoHoldsNoStepGoesFirst) {
   Job& giver = AddTraining(1, 3, 1);
   AddLacking(2, 1);
-  giver.state = v1::JOB_STATE_GATHERING;
+  giver.stage = stage::Gathering{};
   for (Member& member : giver.members) {
     member.halted = HaltedAnswer{.applied_step = 7, .complete_step = 7};
   }

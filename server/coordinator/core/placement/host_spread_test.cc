@@ -39,7 +39,7 @@ class HostSpreadTest : public ::testing::Test {
     Member& member = job.members.emplace_back();
     member.identity.worker = name;
     member.identity.role = v1::ROLE_WORKER;
-    job.state = v1::JOB_STATE_RUNNING;
+    job.stage = stage::Running{};
     job.start_time = absl::UnixEpoch();
     state_.active_jobs.insert(job.number);
   }

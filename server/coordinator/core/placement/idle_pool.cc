@@ -29,7 +29,7 @@ int LeastOf(const Job& job, v1::Role role) {
 enum class Claim { kToGoOn, kToBegin, kReserved, kNone };
 
 Claim ClaimOf(const Job& job) {
-  switch (job.state) {
+  switch (job.state()) {
     case v1::JOB_STATE_HALTING:
       return Claim::kToGoOn;
     case v1::JOB_STATE_GATHERING:
@@ -51,7 +51,7 @@ std::vector<const Job*> ClaimantsBefore(const State& state, const Job& job) {
   };
   for (const int64_t number : state.active_jobs) add(state.jobs.at(number));
   if (const auto it = state.jobs.find(state.first_lacking);
-      it != state.jobs.end() && it->second.state == v1::JOB_STATE_QUEUED &&
+      it != state.jobs.end() && it->second.state() == v1::JOB_STATE_QUEUED &&
       WaitsToBegin(it->second)) {
     add(it->second);
   }
@@ -143,8 +143,9 @@ bool IsOfAnother(const Job& job, const Worker& worker) {
 }
 
 bool WaitsToBegin(const Job& job) {
-  const bool is_waiting = job.state == v1::JOB_STATE_QUEUED ||
-                          (job.state == v1::JOB_STATE_GATHERING && IsNew(job));
+  const bool is_waiting =
+      job.state() == v1::JOB_STATE_QUEUED ||
+      (job.state() == v1::JOB_STATE_GATHERING && IsNew(job));
   return is_waiting && !job.is_suspended && !job.ending.has_value();
 }
 
@@ -331,7 +332,7 @@ int IdlePool::CountClaimed(const Job& viewer, bool has_enough) const {
   int claimed = job_.is_served || (job_.is_overdue && !lends) ? least : 0;
   switch (ClaimOf(job_)) {
     case Claim::kToGoOn:
-      if (job_.ending.has_value() || job_.halt_intent != HaltIntent::kReform)
+      if (job_.ending.has_value() || IntentOf(job_) != HaltIntent::kReform)
         return 0;
       claimed = LeastCount(job_, role_) - AliveCount(job_, role_);
       // Where it cannot go on with all of them, others may.

@@ -60,15 +60,14 @@ TEST(IdlePoolTest, QuarantinedHostsAreTakenOnlyWhereWorkersWouldLack) {
 }
 
 // `number` in `state`, for `min` to `max` workers.
-Job& Add(State& state, int64_t number, v1::JobState job_state, int min,
-         int max) {
+Job& Add(State& state, int64_t number, Stage stage, int min, int max) {
   Job& job = state.jobs[number];
   job.number = number;
   job.id = "j-" + std::to_string(number);
-  job.state = job_state;
+  job.stage = stage;
   job.min_workers = min;
   job.max_workers = max;
-  if (job_state != v1::JOB_STATE_QUEUED) state.active_jobs.insert(number);
+  if (job.state() != v1::JOB_STATE_QUEUED) state.active_jobs.insert(number);
   return job;
 }
 
@@ -85,8 +84,8 @@ void AddIdle(State& state, int count) {
 TEST(IdlePoolTest, AJobThatGathersLeavesWhatItCannotTakeOrUse) {
   State state;
   AddIdle(state, 3);
-  const Job& first = Add(state, 1, v1::JOB_STATE_GATHERING, 2, 2);
-  const Job& second = Add(state, 2, v1::JOB_STATE_GATHERING, 1, 9);
+  const Job& first = Add(state, 1, stage::Gathering{}, 2, 2);
+  const Job& second = Add(state, 2, stage::Gathering{}, 1, 9);
   EXPECT_EQ(IdlePool(state, first).Count(Hosts::kAll), 3);
   EXPECT_EQ(IdlePool(state, second).Count(Hosts::kAll), 1);
   state.workers.erase("w2");
@@ -98,7 +97,7 @@ TEST(IdlePoolTest, AJobThatGathersLeavesWhatItCannotTakeOrUse) {
 TEST(IdlePoolTest, AJobTakesWorkersThatAreFitForIt) {
   State state;
   AddIdle(state, 3);
-  Job& job = Add(state, 1, v1::JOB_STATE_QUEUED, 1, 3);
+  Job& job = Add(state, 1, stage::Queued{}, 1, 3);
   job.needs.labels = {{"gpu", "h100"}};
   EXPECT_FALSE(CanBegin(state, job));
   EXPECT_FALSE(CouldBegin(state, job));
@@ -120,9 +119,9 @@ TEST(IdlePoolTest, AJobTakesWorkersThatAreFitForIt) {
 TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   State state;
   AddIdle(state, 2);
-  Job& large = Add(state, 1, v1::JOB_STATE_QUEUED, 3, 3);
-  Job& small = Add(state, 2, v1::JOB_STATE_QUEUED, 1, 1);
-  const Job& trains = Add(state, 3, v1::JOB_STATE_RUNNING, 1, 4);
+  Job& large = Add(state, 1, stage::Queued{}, 3, 3);
+  Job& small = Add(state, 2, stage::Queued{}, 1, 1);
+  const Job& trains = Add(state, 3, stage::Running{}, 1, 4);
   state.first_lacking = 1;
   EXPECT_TRUE(CanBegin(state, small));
   large.is_overdue = true;
@@ -147,9 +146,9 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
 TEST(IdlePoolTest, AHaltedJobComesFirstUnlessItCannotGoOnAndAnotherCan) {
   State state;
   AddIdle(state, 1);
-  Add(state, 1, v1::JOB_STATE_HALTING, 2, 2);
-  const Job& one_lacks = Add(state, 2, v1::JOB_STATE_HALTING, 1, 1);
-  const Job& queued = Add(state, 3, v1::JOB_STATE_QUEUED, 1, 1);
+  Add(state, 1, stage::Halting{}, 2, 2);
+  const Job& one_lacks = Add(state, 2, stage::Halting{}, 1, 1);
+  const Job& queued = Add(state, 3, stage::Queued{}, 1, 1);
   EXPECT_EQ(IdlePool(state, one_lacks).Count(Hosts::kAll), 1);
   EXPECT_EQ(IdlePool(state, queued).Count(Hosts::kAll), 0);
 }
@@ -157,7 +156,7 @@ TEST(IdlePoolTest, AHaltedJobComesFirstUnlessItCannotGoOnAndAnotherCan) {
 TEST(IdlePoolTest, AWorkerThatIsAnothersIsNobodyElses) {
   State state;
   AddIdle(state, 2);
-  const Job& job = Add(state, 1, v1::JOB_STATE_GATHERING, 1, 2);
+  const Job& job = Add(state, 1, stage::Gathering{}, 1, 2);
   state.workers["w0"].rehearsal = Rehearsal{7, true, MonotonicTime(), "j-9"};
   EXPECT_EQ(IdlePool(state, job).Count(Hosts::kAll), 1);
   state.workers["w1"].keeps_steps_of = "j-9";

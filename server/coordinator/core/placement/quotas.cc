@@ -44,7 +44,7 @@ void SetStandings(State& state) {
   SetTurns(state);
   std::map<const Queue*, std::vector<Job*>> jobs_of;
   for (auto& [number, job] : state.jobs) {
-    if (!IsEnded(job.state)) jobs_of[QueueOf(state, job)].push_back(&job);
+    if (!IsEnded(job.state())) jobs_of[QueueOf(state, job)].push_back(&job);
   }
   for (auto& [queue, jobs] : jobs_of) {
     // They are in the order of their numbers already.
@@ -104,7 +104,7 @@ std::map<std::string_view, QueueFigures> FiguresOfQueues(const State& state) {
   for (const auto& [name, queue] : state.queues) all[name];
   if (all.empty()) return all;
   for (const auto& [number, job] : state.jobs) {
-    if (IsEnded(job.state)) continue;
+    if (IsEnded(job.state())) continue;
     QueueFigures& figures = all[QueueOf(state, job)->spec.name()];
     if (!state.active_jobs.contains(number)) {
       ++figures.queued_jobs;

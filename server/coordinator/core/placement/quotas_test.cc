@@ -27,7 +27,7 @@ class QuotasTest : public ::testing::Test {
     job.queue = queue;
     job.min_workers = job.max_workers = min_workers;
     if (is_active) {
-      job.state = v1::JOB_STATE_RUNNING;
+      job.stage = stage::Running{};
       state_.active_jobs.insert(number);
     }
     return job;

@@ -129,7 +129,8 @@ MonotonicTime GangTime(const Job& job, int most, int idle_count,
                        MonotonicTime last_join, MonotonicTime now) {
   if (idle_count >= most) return now;
   if (idle_count < job.min_workers) return MonotonicTime::InfiniteFuture();
-  return std::max(job.gathering_since, last_join) + job.settle;
+  return std::max(std::get<stage::Gathering>(job.stage).since, last_join) +
+         job.settle;
 }
 
 MemberIdentity IdentityOf(const Worker& worker) {

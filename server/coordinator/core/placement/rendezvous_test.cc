@@ -45,14 +45,14 @@ TEST(RendezvousTest, GangTimeIsNowWithMaxLaterWithMinNeverBelow) {
   const MonotonicTime begin = MonotonicTime::FromNanos(100);
   const MonotonicTime join = begin + absl::Seconds(3);
   const MonotonicTime now = begin + absl::Seconds(5);
-  job.gathering_since = begin;
+  job.stage = stage::Gathering{begin};
   EXPECT_EQ(GangTime(job, job.max_workers, 1, join, now),
             MonotonicTime::InfiniteFuture());
   EXPECT_EQ(GangTime(job, job.max_workers, 2, join, now),
             join + absl::Seconds(1));
   EXPECT_EQ(GangTime(job, job.max_workers, 4, join, now), now);
   EXPECT_EQ(GangTime(job, job.max_workers, 5, join, now), now);
-  job.gathering_since = now;
+  job.stage = stage::Gathering{now};
   EXPECT_EQ(GangTime(job, job.max_workers, 2, join, now),
             now + absl::Seconds(1));
 }

@@ -69,7 +69,7 @@ bool HasFormedAny(const State& state, uint64_t formed_by) {
 
 bool IsKnownJob(const State& state, std::string_view job_id) {
   const Job* const job = state.FindJob(job_id);
-  return job != nullptr && !IsEnded(job->state);
+  return job != nullptr && !IsEnded(job->state());
 }
 
 bool IsOutdated(const State& state) {

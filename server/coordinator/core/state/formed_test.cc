@@ -100,7 +100,7 @@ TEST(FormedTest, AWorkerOfAnUnrelatedClusterSaysNothingOfTheJournal) {
   state.other->is_outweighed = true;
   EXPECT_FALSE(IsOutdated(state));
   state.other->is_outweighed = false;
-  state.jobs.at(1).state = v1::JOB_STATE_SUCCEEDED;
+  state.jobs.at(1).stage = stage::Ended{v1::JOB_STATE_SUCCEEDED};
   EXPECT_FALSE(IsOutdated(state));
 }
 

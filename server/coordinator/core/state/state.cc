@@ -125,6 +125,19 @@ bool IsAhead(const Job& a, const Job& b) {
   return key(a) < key(b);
 }
 
+HaltIntent IntentOf(const Job& job) {
+  if (const auto* const halting = std::get_if<stage::Halting>(&job.stage))
+    return halting->intent;
+  return job.cancel_reason.has_value() ? HaltIntent::kCancel
+                                       : HaltIntent::kReform;
+}
+
+stage::Halting& ToHalting(Job& job) {
+  if (auto* const halting = std::get_if<stage::Halting>(&job.stage))
+    return *halting;
+  return job.stage.emplace<stage::Halting>(stage::Halting{IntentOf(job)});
+}
+
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;
 }
@@ -135,9 +148,9 @@ absl::StatusOr<const Job*> State::LookUpJob(std::string_view id_or_name) const {
   for (const auto& [number, job] : jobs) {
     if (job.id == id_or_name) return &job;
     if (job.name != id_or_name) continue;
-    if (!IsEnded(job.state))
-      live.push_back(absl::StrCat(job.id, " (", EnumName(job.state), ")"));
-    if (found == nullptr || !IsEnded(job.state) || IsEnded(found->state))
+    if (!IsEnded(job.state()))
+      live.push_back(absl::StrCat(job.id, " (", EnumName(job.state()), ")"));
+    if (found == nullptr || !IsEnded(job.state()) || IsEnded(found->state()))
       found = &job;
   }
   const std::string shown(id_or_name.substr(0, kMaxShownName));
@@ -248,7 +261,7 @@ Worker* State::FindSession(SessionId session) {
 }
 
 int State::QueuePosition(const Job& job) const {
-  if (job.state != v1::JOB_STATE_QUEUED) return 0;
+  if (job.state() != v1::JOB_STATE_QUEUED) return 0;
   const std::map<const Job*, int> positions = QueuePositions(*this);
   const auto it = positions.find(&job);
   return it == positions.end() ? 0 : it->second;
@@ -257,7 +270,7 @@ int State::QueuePosition(const Job& job) const {
 std::map<const Job*, int> QueuePositions(const State& state) {
   std::vector<const Job*> queue;
   for (const auto& [number, job] : state.jobs) {
-    if (job.state == v1::JOB_STATE_QUEUED && !job.is_suspended) {
+    if (job.state() == v1::JOB_STATE_QUEUED && !job.is_suspended) {
       queue.push_back(&job);
     }
   }

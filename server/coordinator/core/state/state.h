@@ -30,6 +30,7 @@
 #include "server/coordinator/core/faults/proof_of_life.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/record.h"
+#include "server/coordinator/core/state/stage.h"
 #include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
@@ -270,9 +271,6 @@ enum class Closing {
   kSave,      // a checkpoint is written
 };
 
-// The next thing that happens once every member has halted.
-enum class HaltIntent { kReform, kFail, kCancel };
-
 // Losses of members on one host before the first step of their generation, with
 // no step of a member there in between.
 struct EarlyLosses {
@@ -312,8 +310,9 @@ struct Job : JobTerms {
   int64_t number = 0;
   std::string request_id;
 
-  v1::JobState state = v1::JOB_STATE_QUEUED;
-  // Why it is in this state, in a sentence.
+  Stage stage;
+  [[nodiscard]] v1::JobState state() const { return StateOf(stage); }
+  // Why it is in this stage, in a sentence.
   std::string message;
   // The last that its workers told, in this generation, of a command that was
   // lost or has failed; empty: of none.
@@ -392,8 +391,6 @@ struct Job : JobTerms {
   std::optional<JobEndedRecord> ending;
   // Cancel calls that came after that; they are answered with the end.
   std::vector<RequestToken> waiting_cancels;
-  // While HALTING: what comes next, and the verdict sent with the halt.
-  HaltIntent halt_intent = HaltIntent::kReform;
   std::vector<SuspicionReport> suspicions;
   // The first of them that are known to be answered; see HastenSuspicions.
   size_t answered_suspicions = 0;
@@ -427,8 +424,6 @@ struct Job : JobTerms {
   // it trained, as long as none of them is lost or leaves; 0: it is not so. Not journaled,
   // as the costs.
   int trains_with = 0;
-  // It waits for somebody to take over from its last holders, which leave.
-  bool awaits_successor = false;
   // The step whose checkpoint let the last holders go; -1: none. If the job goes
   // back to it, nothing is lost.
   int64_t saved_step = -1;
@@ -514,14 +509,13 @@ struct Job : JobTerms {
   // What jobs need that wait for workers before it in its queue, if that has a limit;
   // kept by scheduler.h.
   int64_t needed_ahead = 0;
-  // GATHERING since; last progress of any member.
-  MonotonicTime gathering_since;
   // When it first was the first of those that lack workers to begin. It has been so
   // for long enough, so that those that have overtaken it give way; others give it
   // what it lacks, so that idle workers are kept for it from all: see scheduler.h.
   std::optional<MonotonicTime> first_since;
   bool is_overdue = false;
   bool is_served = false;
+  // The last progress of any member.
   MonotonicTime last_progress;
   // Before this, no lack of progress needs to be looked at.
   MonotonicTime progress_check;
@@ -537,9 +531,7 @@ struct Job : JobTerms {
   // makes again what was lost.
   std::optional<MonotonicTime> accounted_to;
   int64_t repeat_until = 0;
-  // Each in force in some states only: InfiniteFuture otherwise.
-  MonotonicTime halt_deadline = MonotonicTime::InfiniteFuture();
-  MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
+  // Those that are not of one stage alone; InfiniteFuture: not in force.
   MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
   // Until then it waits for absent members: for those that went at the same
@@ -551,19 +543,12 @@ struct Job : JobTerms {
   // Others hold copies that it can go on with then; those that it waits for may
   // hold newer ones.
   bool has_older_copies = false;
-  MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
-  // When a job that rests (reform.h) forms its next generation.
-  MonotonicTime rest_deadline = MonotonicTime::InfiniteFuture();
   // When leavers that hand the state over have to write a checkpoint instead.
   MonotonicTime hand_over_deadline = MonotonicTime::InfiniteFuture();
   // When two workers whose link was broken may be together again.
   MonotonicTime link_check = MonotonicTime::InfiniteFuture();
-  // When workers of the pool may join (RUNNING), and when those that were asked
-  // to pause for them are halted.
-  MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();
   // When the first of those that prepare to join has to be ready.
   MonotonicTime rehearsal_deadline = MonotonicTime::InfiniteFuture();
-  MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
   // The checkpoint for which all its members were let go could not be written: when
   // that may be tried again.
   MonotonicTime suspend_retry = MonotonicTime::InfiniteFuture();
@@ -621,6 +606,10 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 [[nodiscard]] bool IsSuspected(const Job& job, int rank);
 // Returns true until the members of a first generation have been told about it.
 [[nodiscard]] bool IsNew(const Job& job);
+// What follows a halt of `job`, of the present one if it halts.
+[[nodiscard]] HaltIntent IntentOf(const Job& job);
+// `job` halts from now on, unless it does already.
+stage::Halting& ToHalting(Job& job);
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 // Returns true if `a` comes before `b` in the queue, where both are: by priority,

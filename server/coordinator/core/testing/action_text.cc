@@ -214,9 +214,9 @@ std::string WorkerText(const Worker& worker) {
 }
 
 std::string JobText(const Job& job, int queue_position) {
-  std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state));
+  std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state()));
   if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
-  if (job.borrows && !IsEnded(job.state)) absl::StrAppend(&text, " borrows");
+  if (job.borrows && !IsEnded(job.state())) absl::StrAppend(&text, " borrows");
   if (job.generation > 0) {
     absl::StrAppend(&text, " gen=", job.generation, " members=");
     for (const Member& member : job.members) {
@@ -241,7 +241,7 @@ std::string JobText(const Job& job, int queue_position) {
     absl::StrAppend(&text, " sample@", job.sample->step(), "=\"",
                     job.sample->prompt(), "|", job.sample->text(), "\"");
   }
-  if (IsEnded(job.state)) absl::StrAppend(&text, " code=", job.exit_code);
+  if (IsEnded(job.state())) absl::StrAppend(&text, " code=", job.exit_code);
   if (job.parameters_hash.has_value()) {
     absl::StrAppendFormat(&text, " hash=%x", *job.parameters_hash);
   }

@@ -38,7 +38,7 @@ RandomCluster::RandomCluster(uint64_t seed, size_t log_lines)
 std::string RandomCluster::Log() const {
   std::string log = absl::StrJoin(log_, "\n");
   for (const auto& [number, job] : core_.state().jobs) {
-    if (IsEnded(job.state)) continue;
+    if (IsEnded(job.state())) continue;
     const Explanation why =
         Explain(core_.state(), job, config_, now_, std::nullopt);
     absl::StrAppend(&log, "\n", job.id, ": ", why.summary, "; ",
@@ -357,7 +357,7 @@ bool RandomCluster::RunToTheEnd() {
       Feed(queues);
     }
     for (const auto& [number, job] : core_.state().jobs) {
-      if (!job.is_suspended || IsEnded(job.state)) continue;
+      if (!job.is_suspended || IsEnded(job.state())) continue;
       Feed(ChangeRequested{
           {.is_suspended = false}, ++last_request_, job.id, "", {}});
       break;
@@ -378,7 +378,7 @@ bool RandomCluster::RunToTheEnd() {
     Advance(absl::Milliseconds(100));
     const auto& jobs = core_.state().jobs;
     if (std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) {
-          return IsEnded(entry.second.state);
+          return IsEnded(entry.second.state());
         })) {
       return true;
     }

@@ -433,9 +433,10 @@ void RandomCluster::CheckReply(const ReplyToUser& reply) {
 }
 
 void RandomCluster::CheckMembers(const Job& job) {
-  if (job.generation > 0 && job.state == v1::JOB_STATE_GATHERING) Count("wait");
+  if (job.generation > 0 && job.state() == v1::JOB_STATE_GATHERING)
+    Count("wait");
   for (const Member& member : job.members) {
-    if (IsEnded(job.state) || member.is_lost) continue;
+    if (IsEnded(job.state()) || member.is_lost) continue;
     const Worker* const worker =
         core_.state().FindWorker(member.identity.worker);
     if (worker == nullptr || worker->job_id != job.id ||
@@ -443,7 +444,7 @@ void RandomCluster::CheckMembers(const Job& job) {
       Violate(absl::StrCat("member ", member.identity.worker, " of ", job.id,
                            " is not there"));
     }
-    if (job.state == v1::JOB_STATE_GATHERING && !member.halted.has_value()) {
+    if (job.state() == v1::JOB_STATE_GATHERING && !member.halted.has_value()) {
       Violate(absl::StrCat("job ", job.id, " waits, but ",
                            member.identity.worker, " has not halted"));
     }
@@ -455,16 +456,16 @@ void RandomCluster::CheckState() {
   int trains = 0;
   for (const auto& [number, job] : state.jobs) {
     CheckMembers(job);
-    if (IsEnded(job.state) && !durable_ends_.contains(job.id)) {
+    if (IsEnded(job.state()) && !durable_ends_.contains(job.id)) {
       Violate(absl::StrCat("job ", job.id, " shown as ended before"));
     }
     const bool is_active =
-        !IsEnded(job.state) && job.state != v1::JOB_STATE_QUEUED;
+        !IsEnded(job.state()) && job.state() != v1::JOB_STATE_QUEUED;
     if (is_active != state.active_jobs.contains(number)) {
       Violate(absl::StrCat("job ", job.id, " is ", is_active ? "" : "not ",
                            "active, and is not known as that"));
     }
-    if (job.state == v1::JOB_STATE_RUNNING) ++trains;
+    if (job.state() == v1::JOB_STATE_RUNNING) ++trains;
   }
   if (trains > 1) Count("side by side");
 }

@@ -80,7 +80,7 @@ Situation SituationOfJob(const Job* job) {
   if (job->reattach_deadline != MonotonicTime::InfiniteFuture()) {
     return "reattaching";
   }
-  return EnumName(job->state);
+  return EnumName(job->state());
 }
 
 Situation SituationOfWorker(const State& state, const Worker* worker) {
