@@ -356,7 +356,7 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 
 bool SimCoordinator::AwaitsAbsent() const {
   return SomeJobWaits([](const coordinator::Job& job) {
-    return job.holders_deadline != MonotonicTime::InfiniteFuture();
+    return job.absence.holders_deadline != MonotonicTime::InfiniteFuture();
   });
 }
 

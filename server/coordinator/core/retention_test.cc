@@ -97,11 +97,12 @@ std::string StateText(const std::vector<JournalRecord>& records) {
   for (const auto& [number, job] : core->state().jobs) {
     if (IsEnded(job.state())) continue;
     absl::StrAppend(&text, job.id, " best=", job.best_step,
-                    " rollbacks=", job.rollbacks, " from ", job.rollback_step,
+                    " rollbacks=", job.setbacks.rollbacks, " from ",
+                    job.setbacks.rollback_step,
                     " counted_since=", job.counted_since,
                     " first=", job.first_generation, " stay=", job.stay_began,
-                    " place=", job.place_after, " absent=");
-    for (const AbsentMember& absent : job.absent) {
+                    " place=", job.place.after, " absent=");
+    for (const AbsentMember& absent : job.absence.members) {
       absl::StrAppend(&text, absent.member.identity.worker, "@",
                       absent.generation, " ");
     }

@@ -201,7 +201,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members,
   proto.set_priority(job.priority);
   proto.set_suspended(job.is_suspended);
   proto.set_queue(job.queue);
-  proto.set_borrows(job.borrows);
+  proto.set_borrows(job.place.borrows);
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);

@@ -172,7 +172,7 @@ class Explainer {
     }
     if (KeptFor(state_) == &job_) {
       result_.reasons.push_back(
-          job_.is_served
+          job_.place.is_served
               ? "workers that become idle are kept for it"
               : "workers that become idle are kept for it, and lent to jobs "
                 "that give way once it can begin");
@@ -203,7 +203,8 @@ class Explainer {
   void Gathering() {
     AddLost();
     AddDrained();
-    if (IsSet(job_.return_deadline) || IsSet(job_.holders_deadline)) {
+    if (IsSet(job_.absence.return_deadline) ||
+        IsSet(job_.absence.holders_deadline)) {
       result_.summary = job_.message;
       result_.what_unblocks = AwaitedText();
       return;
@@ -277,15 +278,16 @@ class Explainer {
   }
 
   std::string AwaitedText() const {
-    if (IsSet(job_.return_deadline)) {
+    if (IsSet(job_.absence.return_deadline)) {
       return absl::StrCat("their return; it goes on without them in ",
-                          In(job_.return_deadline, now_));
+                          In(job_.absence.return_deadline, now_));
     }
     const int64_t checkpoint = job_.figures.checkpoint_step();
     return absl::StrCat(
-        "one of them that comes back; in ", In(job_.holders_deadline, now_),
+        "one of them that comes back; in ",
+        In(job_.absence.holders_deadline, now_),
         ", or once all of them are known to have ended, it goes ",
-        job_.has_older_copies
+        job_.absence.has_older_copies
             ? std::string("on from the older copies of others")
         : checkpoint > 0
             ? absl::StrCat("back to the checkpoint of step ", checkpoint)
@@ -573,16 +575,16 @@ class Explainer {
   }
 
   void AddSuspicions() {
-    for (const SuspicionReport& report : job_.suspicions) {
+    for (const SuspicionReport& report : job_.suspicions.reports) {
       const MemberIdentity& peer = job_.members[report.peer_rank].identity;
       result_.reasons.push_back(absl::StrCat(
           "bad link: rank ", report.observer_rank, " (worker ", report.observer,
           ") reports rank ", peer.rank, " (worker ", peer.worker, ", host ",
           peer.host, "): ", report.detail));
     }
-    if (!IsSet(job_.suspicion_deadline)) return;
+    if (!IsSet(job_.suspicions.deadline)) return;
     result_.what_unblocks = absl::StrCat(
-        "a verdict on the link in ", In(job_.suspicion_deadline, now_),
+        "a verdict on the link in ", In(job_.suspicions.deadline, now_),
         ", unless a lost worker explains it before");
   }
 

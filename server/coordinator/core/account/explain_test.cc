@@ -353,7 +353,7 @@ TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
   job().stage = stage::Gathering{};
   job().start_time = absl::UnixEpoch();
   job().message = "waits until 10:05:30 UTC for worker w1 (rank 1)";
-  job().holders_deadline = At(90);
+  job().absence.holders_deadline = At(90);
   job().figures.set_checkpoint_step(10);
   Explanation explanation = Now();
   EXPECT_EQ(explanation.summary, job().message);
@@ -363,12 +363,12 @@ TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
             "one of them that comes back; in 90.0 s, or once all of them are "
             "known to have ended, it goes back to the checkpoint of step 10; "
             "ringctl cancel ends it at once");
-  job().has_older_copies = true;
+  job().absence.has_older_copies = true;
   EXPECT_THAT(Now().what_unblocks,
               HasSubstr("known to have ended, it goes on from the older copies "
                         "of others; ringctl"));
   // One has come back: the others have a moment.
-  job().return_deadline = At(2);
+  job().absence.return_deadline = At(2);
   explanation = Now();
   EXPECT_EQ(explanation.what_unblocks,
             "their return; it goes on without them in 2.0 s");
@@ -403,8 +403,8 @@ TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
 }
 
 TEST_F(ExplainTest, ABadLinkHasBothItsEnds) {
-  job().suspicions.push_back({"w0", 0, 2, "connection reset"});
-  job().suspicion_deadline = At(0.7);
+  job().suspicions.reports.push_back({"w0", 0, 2, "connection reset"});
+  job().suspicions.deadline = At(0.7);
   const Explanation explanation = Now();
   EXPECT_THAT(explanation.reasons,
               ElementsAre("bad link: rank 0 (worker w0) reports rank 2 (worker "
@@ -445,7 +445,7 @@ TEST_F(ExplainTest, AJobOfCommandsTellsHowTheyGoOn) {
 TEST_F(ExplainTest, AGrowingJobTellsOfIt) {
   job().stage = stage::Running{.growth_deadline = At(0.4)};
   EXPECT_THAT(Now().reasons, ElementsAre("idle workers join in 0.4 s"));
-  job().paused_generation = 1;
+  job().growth.paused_generation = 1;
   EXPECT_THAT(Now().reasons, ElementsAre(HasSubstr("asked to pause")));
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 // The time since the mark, which moves on to now.
 absl::Duration Lap(const Turn& turn, Job& job) {
-  return turn.now - std::exchange(job.incident_mark, turn.now);
+  return turn.now - std::exchange(job.open_incident.mark, turn.now);
 }
 
 // Adds `more` to `part` of `cost`, and to the total.
@@ -135,7 +135,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
     // point counts as its detection.
     v1::RecoveryCost& cost = *open->mutable_cost();
     Add(Lap(turn, job), *cost.mutable_detect(), cost);
-    job.incident_part = IncidentPart::kHalt;
+    job.open_incident.part = IncidentPart::kHalt;
     open->clear_next_generation();
     open->clear_world_size_after();
     AddFault(*open, verdict);
@@ -147,9 +147,9 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   Add(silence, *cost.mutable_detect(), cost);
   MoveToDetecting(job, silence);
   Keep(job, std::move(incident));
-  job.incident_part = IncidentPart::kHalt;
-  job.incident_best_step = job.best_step;
-  job.incident_mark = turn.now;
+  job.open_incident.part = IncidentPart::kHalt;
+  job.open_incident.best_step = job.best_step;
+  job.open_incident.mark = turn.now;
 }
 
 void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict) {
@@ -182,16 +182,16 @@ void NoteFailedRehearsal(Turn& turn, Job& job, const v1::Verdict& verdict) {
 void NoteAllHalted(Turn& turn, Job& job) {
   job.turned_at = turn.now;
   v1::Incident* const open = OpenIncident(job);
-  if (open == nullptr || job.incident_part != IncidentPart::kHalt) return;
+  if (open == nullptr || job.open_incident.part != IncidentPart::kHalt) return;
   v1::RecoveryCost& cost = *open->mutable_cost();
   Add(Lap(turn, job), *cost.mutable_halt(), cost);
-  job.incident_part = IncidentPart::kAssign;
+  job.open_incident.part = IncidentPart::kAssign;
   // Their answers may include steps that no beat had reported.
   for (const Member& member : job.members) {
     if (!member.halted.has_value() || member.identity.role != v1::ROLE_WORKER)
       continue;
-    job.incident_best_step =
-        std::max(job.incident_best_step, member.halted->applied_step);
+    job.open_incident.best_step =
+        std::max(job.open_incident.best_step, member.halted->applied_step);
   }
 }
 
@@ -201,17 +201,18 @@ void NoteAssigned(Turn& turn, Job& job) {
   if (open == nullptr) return;
   v1::RecoveryCost& cost = *open->mutable_cost();
   Add(Lap(turn, job), *cost.mutable_assign(), cost);
-  job.incident_part = IncidentPart::kConnect;
+  job.open_incident.part = IncidentPart::kConnect;
   open->set_next_generation(job.generation);
   open->set_resume_step(job.resume_step);
   open->set_world_size_after(MemberCount(job, v1::ROLE_WORKER));
-  if (job.resume_step >= job.incident_best_step) return;
+  if (job.resume_step >= job.open_incident.best_step) return;
   // Its workers had separate clocks, and their updates are kept.
   if (!job.sharding.is_lockstep && !job.is_rollback) return;
   // Its members start again, from the last checkpoint if there is one.
   const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step());
-  open->set_lost_steps(std::max<int64_t>(0, job.incident_best_step - kept));
-  job.repeat_until = std::max(job.repeat_until, job.incident_best_step);
+  open->set_lost_steps(
+      std::max<int64_t>(0, job.open_incident.best_step - kept));
+  job.repeat_until = std::max(job.repeat_until, job.open_incident.best_step);
 }
 
 void NoteStarted(Turn& turn, Job& job) {
@@ -219,7 +220,7 @@ void NoteStarted(Turn& turn, Job& job) {
   if (v1::Incident* const open = OpenIncident(job)) {
     v1::RecoveryCost& cost = *open->mutable_cost();
     Add(Lap(turn, job), *cost.mutable_connect(), cost);
-    job.incident_part = IncidentPart::kFirstStep;
+    job.open_incident.part = IncidentPart::kFirstStep;
   }
 }
 

@@ -241,7 +241,7 @@ v1::Verdict VerdictOnMember(const Job& job, const Member& member,
   verdict.set_step(member.step);
   verdict.set_collective_sequence(worker.collective_sequence);
   AddEvidence(std::move(evidence), verdict);
-  for (const SuspicionReport& report : job.suspicions) {
+  for (const SuspicionReport& report : job.suspicions.reports) {
     if (report.peer_rank != identity.rank) continue;
     AddEvidence(EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
                            report.detail),
@@ -297,7 +297,7 @@ v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
 
 std::string LinkDetail(const Job& job, int rank, int peer) {
   std::vector<std::string> details;
-  for (const SuspicionReport& report : job.suspicions) {
+  for (const SuspicionReport& report : job.suspicions.reports) {
     const bool is_about_it =
         (report.observer_rank == rank && report.peer_rank == peer) ||
         (report.observer_rank == peer && report.peer_rank == rank);
@@ -321,7 +321,7 @@ v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
                    " failed, both are alive: ",
                    LinkDetail(job, first.observer_rank, first.peer_rank)),
       time);
-  for (const SuspicionReport& report : job.suspicions) {
+  for (const SuspicionReport& report : job.suspicions.reports) {
     AddEvidence(
         EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
                    absl::StrCat("rank ", report.observer_rank, " about rank ",

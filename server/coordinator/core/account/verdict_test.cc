@@ -94,10 +94,10 @@ TEST(VerdictTest, AHaltOfThousandsStaysSmall) {
     Member& member = job.members.emplace_back();
     member.identity.rank = rank;
     member.identity.worker = "w" + std::to_string(rank);
-    job.suspicions.push_back({.observer = member.identity.worker,
-                              .observer_rank = rank,
-                              .peer_rank = rank == 0 ? 1 : 0,
-                              .detail = std::string(5000, 'x')});
+    job.suspicions.reports.push_back({.observer = member.identity.worker,
+                                      .observer_rank = rank,
+                                      .peer_rank = rank == 0 ? 1 : 0,
+                                      .detail = std::string(5000, 'x')});
   }
   const Member& lost = job.members.front();
   Worker worker;
@@ -109,7 +109,7 @@ TEST(VerdictTest, AHaltOfThousandsStaysSmall) {
   EXPECT_THAT(on_member.evidence(), SizeIs(kMaxEvidence));
   EXPECT_LT(on_member.ByteSizeLong(), 20'000u);
   const v1::Verdict on_link =
-      VerdictOnLink(job, job.suspicions[1], absl::UnixEpoch());
+      VerdictOnLink(job, job.suspicions.reports[1], absl::UnixEpoch());
   EXPECT_EQ(on_link.evidence_count(), kMembers);
   EXPECT_LT(on_link.ByteSizeLong(), 30'000u);
 }

@@ -58,7 +58,7 @@ bool IsOf(const AbsentMember& absent, std::string_view name,
 
 const AbsentMember* Find(const Job& job, std::string_view name,
                          uint64_t incarnation) {
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (IsOf(absent, name, incarnation)) return &absent;
   }
   return nullptr;
@@ -88,13 +88,13 @@ void ReleaseKeeper(Turn& turn, const Job& job, Worker& worker) {
 // Drops those that `is_over` says, and releases who is back.
 template <typename IsOver>
 void Drop(Turn& turn, Job& job, const IsOver& is_over) {
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (!is_over(absent)) continue;
     if (Worker* const worker = KeeperOf(turn.state, absent)) {
       ReleaseKeeper(turn, job, *worker);
     }
   }
-  std::erase_if(job.absent, is_over);
+  std::erase_if(job.absence.members, is_over);
 }
 
 // The job has been in no other generation since: one that nobody was told of is
@@ -184,7 +184,7 @@ bool AreMost(const Job& job, MonotonicTime since) {
   for (const Member& member : job.members) {
     if (HoldsState(job, member.identity.role)) ++all;
   }
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (!IsOfPresent(job, absent) || absent.lost_at < since) continue;
     ++gone;
     hosts.insert(absent.member.identity.host_key);
@@ -239,15 +239,15 @@ bool HasRoom(Turn& turn, Job& job, const Member& member) {
 void AddAbsent(Job& job, const Member& member, v1::EvidenceKind kind,
                MonotonicTime now) {
   if (!MayLive(kind) || !MayHold(job, member)) return;
-  job.absent.push_back({member, job.generation, now, std::nullopt});
+  job.absence.members.push_back({member, job.generation, now, std::nullopt});
 }
 
 void NoteAbsent(const Turn& turn, Job& job, const Member& member,
                 v1::EvidenceKind kind) {
   AddAbsent(job, member, kind, turn.now);
-  if (job.return_deadline == MonotonicTime::InfiniteFuture() &&
+  if (job.absence.return_deadline == MonotonicTime::InfiniteFuture() &&
       AreMost(job, turn.now - turn.config.stall_tolerance)) {
-    job.return_deadline = turn.now + turn.config.reattach_budget;
+    job.absence.return_deadline = turn.now + turn.config.reattach_budget;
   }
 }
 
@@ -277,7 +277,7 @@ void ForgetEnded(Turn& turn, std::string_view name, uint64_t incarnation) {
            absent.member.identity.incarnation != incarnation;
   };
   for (Job* const job : turn.state.ActiveJobs()) {
-    const size_t forgotten = std::erase_if(job->absent, has_ended);
+    const size_t forgotten = std::erase_if(job->absence.members, has_ended);
     if (forgotten > 0 && IsWaiting(*job) && !job->ending.has_value()) {
       Reform(turn, *job);
     }
@@ -312,9 +312,9 @@ bool KeepsSteps(Turn& turn, Worker& worker, const HelloReceived& hello) {
   worker.generation = hello.generation;
   worker.step = hello.applied_step;
   // The others that went with it have as long as after a restart.
-  if (job->holders_deadline != MonotonicTime::InfiniteFuture() &&
-      job->return_deadline == MonotonicTime::InfiniteFuture()) {
-    job->return_deadline = turn.now + turn.config.reattach_budget;
+  if (job->absence.holders_deadline != MonotonicTime::InfiniteFuture() &&
+      job->absence.return_deadline == MonotonicTime::InfiniteFuture()) {
+    job->absence.return_deadline = turn.now + turn.config.reattach_budget;
   }
   turn.Do(SendHalt{worker.session, worker.generation,
                    HaltVerdict(*job, turn.time)});
@@ -364,7 +364,7 @@ std::optional<HaltedAnswer> KeptAnswer(const Job& job,
                                        int64_t resume_step) {
   // After step 0 everybody begins anew.
   if (job.sharding.shards > 0 || resume_step == 0) return std::nullopt;
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (!IsOf(absent, identity.worker, identity.incarnation) ||
         !absent.answer.has_value()) {
       continue;
@@ -379,14 +379,14 @@ std::optional<HaltedAnswer> KeptAnswer(const Job& job,
 }
 
 void NoteSeated(Job& job, const MemberIdentity& identity) {
-  std::erase_if(job.absent, [&](const AbsentMember& absent) {
+  std::erase_if(job.absence.members, [&](const AbsentMember& absent) {
     return IsOf(absent, identity.worker, identity.incarnation);
   });
 }
 
 std::vector<const AbsentMember*> ReturnedMembers(const Job& job) {
   std::vector<const AbsentMember*> returned;
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (absent.answer.has_value() && IsOfPresent(job, absent)) {
       returned.push_back(&absent);
     }
@@ -401,25 +401,26 @@ void ReleaseReturned(Turn& turn, Job& job, const MemberIdentity& identity) {
 }
 
 bool AwaitsReturn(const Job& job, MonotonicTime now) {
-  if (job.return_deadline == MonotonicTime::InfiniteFuture() ||
-      job.return_deadline <= now) {
+  if (job.absence.return_deadline == MonotonicTime::InfiniteFuture() ||
+      job.absence.return_deadline <= now) {
     return false;
   }
-  return std::any_of(
-      job.absent.begin(), job.absent.end(), [&](const AbsentMember& absent) {
-        return IsOfPresent(job, absent) && !absent.answer.has_value();
-      });
+  return std::any_of(job.absence.members.begin(), job.absence.members.end(),
+                     [&](const AbsentMember& absent) {
+                       return IsOfPresent(job, absent) &&
+                              !absent.answer.has_value();
+                     });
 }
 
 bool TakeBack(Turn& turn, Job& job, int64_t applied_step) {
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (absent.answer.has_value() && IsOfPresent(job, absent) &&
         absent.member.identity.role == v1::ROLE_WORKER) {
       applied_step = std::max(applied_step, absent.answer->applied_step);
     }
   }
   std::vector<AbsentMember> taken;
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (absent.answer.has_value() && IsOfUse(job, absent) &&
         HoldsStep(job, absent, applied_step) &&
         KeeperOf(turn.state, absent) != nullptr) {
@@ -439,44 +440,46 @@ bool TakeBack(Turn& turn, Job& job, int64_t applied_step) {
 }
 
 bool AwaitsHolders(const Turn& turn, Job& job, MonotonicTime latest) {
-  const bool may_come = std::any_of(
-      job.absent.begin(), job.absent.end(), [&](const AbsentMember& absent) {
-        return !absent.answer.has_value() && IsOfUse(job, absent);
-      });
-  if (!may_come || job.has_waited || latest <= turn.now ||
+  const bool may_come =
+      std::any_of(job.absence.members.begin(), job.absence.members.end(),
+                  [&](const AbsentMember& absent) {
+                    return !absent.answer.has_value() && IsOfUse(job, absent);
+                  });
+  if (!may_come || job.absence.has_waited || latest <= turn.now ||
       turn.config.state_wait == absl::ZeroDuration()) {
-    job.holders_deadline = MonotonicTime::InfiniteFuture();
+    job.absence.holders_deadline = MonotonicTime::InfiniteFuture();
     return false;
   }
   // One that is lost while the job waits for others is waited for as long; and if it is
   // those who were to hand over, nobody ends the wait before that.
-  if (job.holders_deadline == MonotonicTime::InfiniteFuture())
-    job.holders_since = turn.now;
-  for (const AbsentMember& absent : job.absent) {
+  if (job.absence.holders_deadline == MonotonicTime::InfiniteFuture())
+    job.absence.holders_since = turn.now;
+  for (const AbsentMember& absent : job.absence.members) {
     if (!absent.answer.has_value() && IsOfUse(job, absent))
-      job.holders_since = std::max(job.holders_since, absent.lost_at);
+      job.absence.holders_since =
+          std::max(job.absence.holders_since, absent.lost_at);
   }
   const MonotonicTime deadline =
-      std::min(job.holders_since + turn.config.state_wait, latest);
-  if (deadline != job.holders_deadline) {
-    job.holders_deadline = deadline;
-    job.wait_end = turn.time + (deadline - turn.now);
+      std::min(job.absence.holders_since + turn.config.state_wait, latest);
+  if (deadline != job.absence.holders_deadline) {
+    job.absence.holders_deadline = deadline;
+    job.absence.wait_end = turn.time + (deadline - turn.now);
   }
   return true;
 }
 
 void ExtendWaitForHolders(Job& job, absl::Duration delay) {
-  if (job.holders_deadline == MonotonicTime::InfiniteFuture()) return;
-  job.holders_since += delay;
-  job.holders_deadline += delay;
-  job.wait_end += delay;
+  if (job.absence.holders_deadline == MonotonicTime::InfiniteFuture()) return;
+  job.absence.holders_since += delay;
+  job.absence.holders_deadline += delay;
+  job.absence.wait_end += delay;
 }
 
 std::string AbsentText(const Job& job) {
   constexpr size_t kMostShown = 8;
   std::string text;
   size_t shown = 0;
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (absent.answer.has_value() || !IsOfUse(job, absent)) continue;
     if (shown++ == kMostShown) return absl::StrCat(text, ", ...");
     const MemberIdentity& identity = absent.member.identity;
@@ -490,13 +493,13 @@ void OnReturnDeadline(Turn& turn, Job& job) {
   if (IsWaiting(job)) {
     Reform(turn, job);
   } else {
-    job.return_deadline = MonotonicTime::InfiniteFuture();
+    job.absence.return_deadline = MonotonicTime::InfiniteFuture();
   }
 }
 
 void OnHoldersDeadline(Turn& turn, Job& job) {
-  job.holders_deadline = MonotonicTime::InfiniteFuture();
-  job.has_waited = true;
+  job.absence.holders_deadline = MonotonicTime::InfiniteFuture();
+  job.absence.has_waited = true;
   if (IsWaiting(job)) Reform(turn, job);
 }
 

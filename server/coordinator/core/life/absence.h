@@ -97,7 +97,7 @@ void NoteSeated(Job& job, const MemberIdentity& identity);
 // ---- What a job that re-forms does about them.
 
 // Those of the present generation of `job` that are back and have told what they
-// hold. The pointers last until `job.absent` changes.
+// hold. The pointers last until `job.absence.members` changes.
 [[nodiscard]] std::vector<const AbsentMember*> ReturnedMembers(const Job& job);
 
 // What that member holds no longer counts: it is an idle worker like others.

@@ -32,18 +32,20 @@ std::vector<LinkReport> LinksOf(const Job& job,
 }
 
 std::vector<LinkReport> Reports(const Job& job) {
-  return StrongestReports(LinksOf(job, job.suspicions));
+  return StrongestReports(LinksOf(job, job.suspicions.reports));
 }
 
 bool AreAllClosed(const Job& job) {
-  return std::all_of(job.suspicions.begin(), job.suspicions.end(),
+  return std::all_of(job.suspicions.reports.begin(),
+                     job.suspicions.reports.end(),
                      [](const SuspicionReport& report) {
                        return report.failure == v1::LINK_FAILURE_CLOSED;
                      });
 }
 
 bool HasReported(const Job& job, int rank) {
-  return std::any_of(job.suspicions.begin(), job.suspicions.end(),
+  return std::any_of(job.suspicions.reports.begin(),
+                     job.suspicions.reports.end(),
                      [&](const SuspicionReport& report) {
                        return report.observer_rank == rank;
                      });
@@ -80,13 +82,13 @@ std::vector<LinkReport> CertainLinks(const Job& job) {
 // Names the first of the links at fault.
 v1::Verdict VerdictOnLinks(const Turn& turn, const Job& job) {
   const LinkReport root = BrokenLinks(job).front();
-  for (const SuspicionReport& report : job.suspicions) {
+  for (const SuspicionReport& report : job.suspicions.reports) {
     if (report.observer == root.observer &&
         job.members[report.peer_rank].identity.worker == root.peer) {
       return VerdictOnLink(job, report, turn.time);
     }
   }
-  return VerdictOnLink(job, job.suspicions.front(), turn.time);
+  return VerdictOnLink(job, job.suspicions.reports.front(), turn.time);
 }
 
 std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
@@ -373,10 +375,12 @@ std::vector<LinkReport> LinksThatFailedAgain(const Job& job) {
 // Returns true if links were probed, and it is known which can be made.
 bool AreAllProbed(const Job& job) {
   return HasAllAnswers(job) &&
-         std::all_of(job.suspicions.begin(), job.suspicions.end(),
+         std::all_of(job.suspicions.reports.begin(),
+                     job.suspicions.reports.end(),
                      [&](const SuspicionReport& report) {
                        return report.failure == v1::LINK_FAILURE_CLOSED ||
-                              (!job.probing->is_early && IsProbed(job, report));
+                              (!job.suspicions.probing->is_early &&
+                               IsProbed(job, report));
                      });
 }
 
@@ -403,7 +407,8 @@ void EvictForProbe(
   std::vector<std::string> cover = SmallestCover(links, ends, others);
   if (!may_go(cover)) cover = OtherEnd(links, cover);
   if (cover.empty() || !may_go(cover)) return;
-  job.suspicions.insert(job.suspicions.end(), not_made.begin(), not_made.end());
+  job.suspicions.reports.insert(job.suspicions.reports.end(), not_made.begin(),
+                                not_made.end());
   EvictForLinks(turn, job, links, others, cover, "could not be made again");
 }
 
@@ -411,7 +416,7 @@ void EvictForProbe(
 
 bool TellOfAnEnd(const Job& job, const MemberIdentity& member) {
   const bool is_closed =
-      std::all_of(job.suspicions.begin(), job.suspicions.end(),
+      std::all_of(job.suspicions.reports.begin(), job.suspicions.reports.end(),
                   [&](const SuspicionReport& report) {
                     return report.peer_rank != member.rank ||
                            report.failure == v1::LINK_FAILURE_CLOSED ||
@@ -426,22 +431,22 @@ bool TellOfAnEnd(const Job& job, const MemberIdentity& member) {
 }
 
 void HastenSuspicions(const Turn& turn, Job& job) {
-  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture()) return;
+  if (job.suspicions.deadline == MonotonicTime::InfiniteFuture()) return;
   if (AreAllProbed(job)) {
-    job.suspicion_deadline = turn.now;
+    job.suspicions.deadline = turn.now;
     return;
   }
   // This runs with every event, so it looks at each report until that is answered.
-  size_t& answered = job.answered_suspicions;
-  while (answered < job.suspicions.size()) {
-    if (!IsAnswered(turn.state, job, job.suspicions[answered])) return;
+  size_t& answered = job.suspicions.answered;
+  while (answered < job.suspicions.reports.size()) {
+    if (!IsAnswered(turn.state, job, job.suspicions.reports[answered])) return;
     ++answered;
   }
-  job.suspicion_deadline = turn.now;
+  job.suspicions.deadline = turn.now;
 }
 
 void OnSuspicionDeadline(Turn& turn, Job& job) {
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicions.deadline = MonotonicTime::InfiniteFuture();
   if (job.state() == v1::JOB_STATE_STOPPING) {
     BeginHalt(turn, job, HaltIntent::kCancel, VerdictOnLinks(turn, job));
     return;
@@ -451,7 +456,8 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     return;
   }
   // Its answers say nothing that a report may be decided by.
-  if (job.probing.has_value() && job.probing->is_early) job.probing.reset();
+  if (job.suspicions.probing.has_value() && job.suspicions.probing->is_early)
+    job.suspicions.probing.reset();
   if (const auto not_made = LinksNotMade(turn.state, job); !not_made.empty()) {
     EvictForProbe(turn, job, not_made, {}, [](const auto&) { return true; });
     return;
@@ -480,7 +486,7 @@ void OnEarlyProbe(Turn& turn, Job& job) {
         return IsStillWaitedOn(turn.state, job, link);
       });
   const std::vector<SuspicionReport> unneeded(beside, not_made.end());
-  job.probing.reset();
+  job.suspicions.probing.reset();
   // So many are no cut pair, and a cover of all takes long to find.
   const bool are_many = not_made.size() > kMostProbers * (kMostProbers - 1);
   not_made.erase(beside, not_made.end());

@@ -184,7 +184,7 @@ int64_t BestOf(const std::vector<Voice>& voices,
 void BelieveUpTo(Turn& turn, Job& job, int64_t best) {
   job.best_step = best;
   job.resume_step = std::min(job.resume_step, best);
-  job.incident_best_step = std::min(job.incident_best_step, best);
+  job.open_incident.best_step = std::min(job.open_incident.best_step, best);
   job.figures.set_step(std::min(job.figures.step(), best));
   for (Member& member : job.members) {
     member.step = std::min(member.step, best);
@@ -196,7 +196,7 @@ void BelieveUpTo(Turn& turn, Job& job, int64_t best) {
     }
   }
   // One that comes back is not held to what has been dropped.
-  for (AbsentMember& absent : job.absent) {
+  for (AbsentMember& absent : job.absence.members) {
     absent.member.step = std::min(absent.member.step, best);
   }
   turn.Touch(job);

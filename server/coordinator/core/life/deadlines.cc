@@ -24,11 +24,12 @@ namespace ringmaster::coordinator {
 namespace {
 
 MonotonicTime EarliestOf(const Job& job) {
-  return std::min(
-      {EarliestDeadline(job.stage), job.link_check, job.rehearsal_deadline,
-       job.suspicion_deadline, job.reattach_deadline, job.return_deadline,
-       job.holders_deadline, job.hand_over_deadline, job.suspend_retry,
-       EarlyProbeDeadline(job), ProgressDeadline(job)});
+  return std::min({EarliestDeadline(job.stage), job.link_check,
+                   job.growth.rehearsal_deadline, job.suspicions.deadline,
+                   job.reattach_deadline, job.absence.return_deadline,
+                   job.absence.holders_deadline, job.hand_over_deadline,
+                   job.suspend_retry, EarlyProbeDeadline(job),
+                   ProgressDeadline(job)});
 }
 
 // Returns true if `deadline` of stage `S` is due, and `job` is in that.
@@ -48,15 +49,15 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
   LoseEnded(turn, job);
   if (is_due(&Job::reattach_deadline)) OnReattachDeadline(turn, job);
   HastenSuspicions(turn, job);
-  if (is_due(&Job::suspicion_deadline)) OnSuspicionDeadline(turn, job);
+  if (job.suspicions.deadline <= turn.now) OnSuspicionDeadline(turn, job);
   const MonotonicTime probed_by = EarlyProbeDeadline(job);
   if (probed_by <= turn.now ||
       (probed_by != MonotonicTime::InfiniteFuture() && HasAllAnswers(job))) {
     OnEarlyProbe(turn, job);
   }
   if (IsDue(turn, job, &stage::Halting::deadline)) OnHaltDeadline(turn, job);
-  if (is_due(&Job::return_deadline)) OnReturnDeadline(turn, job);
-  if (is_due(&Job::holders_deadline)) OnHoldersDeadline(turn, job);
+  if (job.absence.return_deadline <= turn.now) OnReturnDeadline(turn, job);
+  if (job.absence.holders_deadline <= turn.now) OnHoldersDeadline(turn, job);
   if (is_due(&Job::hand_over_deadline)) OnHandOverDeadline(turn, job);
   if (IsDue(turn, job, &stage::Stopping::deadline)) OnStopDeadline(turn, job);
   if (IsDue(turn, job, &stage::Running::pause_deadline))
@@ -72,7 +73,7 @@ void ActOnDeadlinesOf(Turn& turn, Job& job) {
     job.has_closed = false;
     turn.ScheduleSoon();
   }
-  if (is_due(&Job::rehearsal_deadline)) OnRehearsalDeadline(turn, job);
+  if (job.growth.rehearsal_deadline <= turn.now) OnRehearsalDeadline(turn, job);
   if (IsDue(turn, job, &stage::Running::growth_deadline))
     OnGrowthDeadline(turn, job);
   if (ProgressDeadline(job) <= turn.now) OnProgressDeadline(turn, job);
@@ -146,11 +147,11 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
       if (member.last_progress.has_value()) *member.last_progress += delay;
     }
     ExtendDeadlines(job->stage, delay);
-    job->suspicion_deadline += delay;
+    job->suspicions.deadline += delay;
     ExtendProbing(*job, delay);
-    job->rehearsal_deadline += delay;
+    job->growth.rehearsal_deadline += delay;
     job->reattach_deadline += delay;
-    job->return_deadline += delay;
+    job->absence.return_deadline += delay;
     ExtendWaitForHolders(*job, delay);
   }
 }

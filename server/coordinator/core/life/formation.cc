@@ -146,8 +146,8 @@ void RollBack(Turn& turn, Job& job) {
   const int64_t kept = std::min(best, job.figures.checkpoint_step());
   const bool is_saved = std::exchange(job.saved_step, -1) == best;
   if (!is_saved) CountRollback(job);
-  const bool had_set_back = std::exchange(job.updates_set_back, 0) != 0;
-  job.updates_to_set_back = 0;
+  const bool had_set_back = std::exchange(job.clocks.set_back, 0) != 0;
+  job.clocks.to_set_back = 0;
   // A coordinator that has restarted knows it from the steps alone.
   job.has_prepared |= best > 0;
   job.has_made_step |= best > 0;
@@ -188,21 +188,21 @@ void RollBack(Turn& turn, Job& job) {
 
 // Keeps the highest clock of those that the next generation sets back.
 void KeepHighestClock(Job& job) {
-  if (job.highest_clock == kUnknownClock) job.highest_clock = 0;
-  job.highest_clock = std::max(job.highest_clock, job.best_step);
+  if (job.clocks.highest == kUnknownClock) job.clocks.highest = 0;
+  job.clocks.highest = std::max(job.clocks.highest, job.best_step);
   for (const Member& member : job.members) {
     if (member.identity.role != v1::ROLE_WORKER) continue;
-    job.highest_clock =
-        std::max({job.highest_clock, member.step,
+    job.clocks.highest =
+        std::max({job.clocks.highest, member.step,
                   member.halted.has_value() ? member.halted->applied_step : 0});
   }
 }
 
 // Nothing is lost, but all workers count from the resume step again.
 void SetClocks(Turn& turn, Job& job) {
-  if (job.updates_set_back != kUnknownUpdates)
-    job.updates_set_back += job.updates_to_set_back;
-  job.updates_to_set_back = 0;
+  if (job.clocks.set_back != kUnknownUpdates)
+    job.clocks.set_back += job.clocks.to_set_back;
+  job.clocks.to_set_back = 0;
   job.best_step = job.resume_step;
   job.figures.set_step(std::min(job.figures.step(), job.resume_step));
   for (Member& member : job.members) {
@@ -364,7 +364,7 @@ void NoteStay(const State& state, Job& job) {
   const auto first = state.jobs.find(state.first_lacking);
   const bool overtakes =
       first != state.jobs.end() && IsAhead(first->second, job);
-  job.overtook = overtakes ? first->first : 0;
+  job.place.overtook = overtakes ? first->first : 0;
 }
 
 }  // namespace
@@ -428,7 +428,7 @@ void TryGather(Turn& turn, Job& job) {
 void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   const int64_t updates = UpdatesBeyond(job, formation.resume_step);
   if (updates != kUnknownUpdates)
-    job.updates_to_set_back = updates - job.updates_set_back;
+    job.clocks.to_set_back = updates - job.clocks.set_back;
   KeepHighestClock(job);
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.placements =
@@ -514,7 +514,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   // it, those who do not hold the step could be of use.
   job->best_step = std::max(job->best_step, job->resume_step);
   job->has_trained = false;
-  job->has_waited = false;
+  job->absence.has_waited = false;
   if (job->is_rollback) DropOvertaken(turn, *job);
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
@@ -640,22 +640,23 @@ void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
 
 void ClearDeadlines(Job& job) {
   ClearDeadlines(job.stage);
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicions.deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.hand_over_deadline = MonotonicTime::InfiniteFuture();
-  job.return_deadline = MonotonicTime::InfiniteFuture();
-  job.holders_deadline = MonotonicTime::InfiniteFuture();
+  job.absence.return_deadline = MonotonicTime::InfiniteFuture();
+  job.absence.holders_deadline = MonotonicTime::InfiniteFuture();
 }
 
 void ForgetSuspicions(Job& job) {
-  job.suspicions.clear();
-  job.answered_suspicions = 0;
-  job.probing.reset();
-  job.probes = 0;
-  const EarlyProbes& early = job.early_probes;
-  job.early_probes = {.in_all = early.stay_in_queue ? early.in_all : 0,
-                      .stay_in_queue = early.stay_in_queue};
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicions.reports.clear();
+  job.suspicions.answered = 0;
+  job.suspicions.probing.reset();
+  job.suspicions.probes = 0;
+  const EarlyProbes& early = job.suspicions.early_probes;
+  job.suspicions.early_probes = {
+      .in_all = early.stay_in_queue ? early.in_all : 0,
+      .stay_in_queue = early.stay_in_queue};
+  job.suspicions.deadline = MonotonicTime::InfiniteFuture();
 }
 
 }  // namespace ringmaster::coordinator

@@ -120,7 +120,7 @@ bool CanPause(const Job& job) {
 // Returns true if an interruption now would not coincide with another one.
 bool IsCalm(const Turn& turn, const Job& job) {
   return (HasCommitted(job) || job.runs_commands) &&
-         OpenIncident(job) == nullptr && job.suspicions.empty() &&
+         OpenIncident(job) == nullptr && job.suspicions.reports.empty() &&
          turn.state.journal_error.empty() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
          std::none_of(turn.state.workers.begin(), turn.state.workers.end(),
@@ -176,8 +176,8 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   auto* const running = std::get_if<stage::Running>(&job.stage);
   if (running != nullptr) running->growth_deadline = kNever;
   if (HasNewcomer(job) && HasCommitted(job)) {
-    job.growth_backoff = absl::ZeroDuration();
-    job.growth_not_before = MonotonicTime();
+    job.growth.backoff = absl::ZeroDuration();
+    job.growth.not_before = MonotonicTime();
   }
   if (running == nullptr || !CanPause(job)) return;
   LetMembersGo(turn.state, job, gifts);
@@ -190,14 +190,14 @@ void ArmGrowth(Turn& turn, Job& job, const std::vector<Gift>& gifts) {
   if (!workers.last.has_value() && !servers.last.has_value()) {
     if (!workers.is_anybody &&
         LetGoCount(turn.state, job, v1::ROLE_WORKER) > 0) {
-      running->growth_deadline = std::max(turn.now, job.growth_not_before);
+      running->growth_deadline = std::max(turn.now, job.growth.not_before);
     }
     return;
   }
   const MonotonicTime last = std::max(workers.last.value_or(MonotonicTime()),
                                       servers.last.value_or(MonotonicTime()));
   running->growth_deadline =
-      std::max(last + turn.config.join_settle, job.growth_not_before);
+      std::max(last + turn.config.join_settle, job.growth.not_before);
 }
 
 void EndNeedlessRehearsals(Turn& turn) {
@@ -233,7 +233,7 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
                         IdlePool(turn.state, job), Hosts::kSound))) {
     return;  // Goes on once they are ready.
   }
-  job.paused_generation = job.generation;
+  job.growth.paused_generation = job.generation;
   std::get<stage::Running>(job.stage).pause_deadline =
       turn.now + PausePatience(job, turn.config);
   const std::string why = PauseText(turn.state, job);
@@ -284,9 +284,9 @@ void NoteGrowthHalted(const Turn& turn, Job& job) {
   if (!HasNewcomer(job) || HasCommitted(job) || job.closing != Closing::kNone) {
     return;
   }
-  job.growth_backoff =
-      std::clamp(2 * job.growth_backoff, turn.config.join_settle, kMaxBackoff);
-  job.growth_not_before = turn.now + job.growth_backoff;
+  job.growth.backoff =
+      std::clamp(2 * job.growth.backoff, turn.config.join_settle, kMaxBackoff);
+  job.growth.not_before = turn.now + job.growth.backoff;
 }
 
 }  // namespace ringmaster::coordinator

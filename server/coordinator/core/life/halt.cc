@@ -253,7 +253,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   }
   // It has paused, or was halted by the coordinator before its restart.
   // Whoever was lost before cannot bring back more than a part of the state.
-  if (IsStateGivenUp(*job, *member)) job->has_waited = true;
+  if (IsStateGivenUp(*job, *member)) job->absence.has_waited = true;
   BeginHalt(turn, *job, IntentOf(*job), VerdictOnHalted(turn, *job, *member));
 }
 

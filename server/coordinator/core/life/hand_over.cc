@@ -185,7 +185,7 @@ bool IsInCheckpoint(const Job& job, int64_t step) {
 
 int64_t UpdatesBeyond(const Job& job, int64_t step) {
   if (job.sharding.shards == 0 || job.sharding.is_lockstep) return 0;
-  if (job.updates_set_back == kUnknownUpdates) return kUnknownUpdates;
+  if (job.clocks.set_back == kUnknownUpdates) return kUnknownUpdates;
   int64_t updates = 0;
   for (const Member& member : job.members) {
     if (member.identity.role != v1::ROLE_WORKER) continue;
@@ -194,7 +194,7 @@ int64_t UpdatesBeyond(const Job& job, int64_t step) {
                  member.halted.has_value() ? member.halted->applied_step : 0);
     updates += std::max<int64_t>(0, clock - step);
   }
-  return job.updates_set_back + std::max(job.updates_to_set_back, updates);
+  return job.clocks.set_back + std::max(job.clocks.to_set_back, updates);
 }
 
 std::string UnsavedWork(const Job& job, int64_t step) {

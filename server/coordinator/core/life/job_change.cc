@@ -249,7 +249,7 @@ void OnJobChanged(Turn& turn, const JobChangedRecord& record,
 }
 
 void ApplyChange(Job& job, const JobChangedRecord& record) {
-  job.place_after = std::max(job.place_after, record.place_after);
+  job.place.after = std::max(job.place.after, record.place_after);
   Change(job, record);
   if (!record.is_suspended.has_value()) return;
   job.is_suspended = *record.is_suspended;

@@ -32,7 +32,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   NoteNoMembers(job, end.time);
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
-  job.early_losses.clear();
+  job.setbacks.early_losses.clear();
   job.proven_hosts.clear();
   turn.state.active_jobs.erase(job.number);
   turn.ScheduleSoon();

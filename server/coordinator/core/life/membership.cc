@@ -362,7 +362,7 @@ void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {
 
 void LoseEnded(Turn& turn, Job& job) {
   if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
-      job.is_recovered || job.suspicions.empty()) {
+      job.is_recovered || job.suspicions.reports.empty()) {
     return;
   }
   const Member* awaited = nullptr;
@@ -374,7 +374,7 @@ void LoseEnded(Turn& turn, Job& job) {
   if (awaited == nullptr || !TellOfAnEnd(job, awaited->identity)) return;
   const MemberIdentity& identity = awaited->identity;
   const auto report =
-      std::find_if(job.suspicions.begin(), job.suspicions.end(),
+      std::find_if(job.suspicions.reports.begin(), job.suspicions.reports.end(),
                    [&](const SuspicionReport& suspicion) {
                      return suspicion.peer_rank == identity.rank;
                    });

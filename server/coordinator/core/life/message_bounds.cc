@@ -51,7 +51,7 @@ bool MayBeOf(const Job& job, const std::string& name, int64_t generation) {
     if (member.identity.worker == name)
       return member.since <= generation && generation <= job.generation;
   }
-  for (const AbsentMember& absent : job.absent) {
+  for (const AbsentMember& absent : job.absence.members) {
     if (absent.member.identity.worker == name) {
       return absent.member.since <= generation &&
              generation <= absent.generation;

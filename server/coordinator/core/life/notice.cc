@@ -21,7 +21,7 @@ bool HasAllSetBack(const Job& job, const v1::Notice& notice) {
   const bool is_of_generation =
       notice.snapshot_generation() == job.generation ||
       (notice.snapshot_generation() == 0 &&
-       (notice.step() > job.highest_clock ||
+       (notice.step() > job.clocks.highest ||
         (job.closing == Closing::kSave && notice.step() == job.resume_step)));
   return is_of_generation && notice.step() >= job.figures.checkpoint_step();
 }
@@ -39,7 +39,7 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
     job.resumption->set_job_id(notice.checkpoint_job_id());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
-    if (HasAllSetBack(job, notice)) job.updates_set_back = 0;
+    if (HasAllSetBack(job, notice)) job.clocks.set_back = 0;
     job.checkpoint_duration = FromProto(notice.duration());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN ||

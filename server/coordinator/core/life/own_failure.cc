@@ -118,11 +118,11 @@ std::optional<std::string> Everywhere(const State& state, const Job& job,
 // story.
 int CountFailure(Job& job, const Member& member) {
   const int64_t step = std::max(job.best_step, member.step);
-  if (step != job.failed_step) job.failures = 0;
-  job.failed_step = step;
-  if (job.failed_generation != job.generation) ++job.failures;
-  job.failed_generation = job.generation;
-  return job.failures;
+  if (step != job.setbacks.failed_step) job.setbacks.failures = 0;
+  job.setbacks.failed_step = step;
+  if (job.setbacks.failed_generation != job.generation) ++job.setbacks.failures;
+  job.setbacks.failed_generation = job.generation;
+  return job.setbacks.failures;
 }
 
 // Returns true if `job` would go on without `member`: enough others are there, or can
@@ -140,16 +140,16 @@ bool IsSpare(const State& state, const Job& job, const Member& member) {
 // without it anyway.
 bool MustBeCorrected(const State& state, Job& job, const Member& member) {
   const auto life_of = [](const Member& one) {
-    return Job::Life(one.identity.worker, one.identity.incarnation);
+    return Setbacks::Life(one.identity.worker, one.identity.incarnation);
   };
-  if (job.usage_witnesses.contains(life_of(member)) ||
+  if (job.setbacks.usage_witnesses.contains(life_of(member)) ||
       !IsSpare(state, job, member)) {
     return true;
   }
   for (const Member& other : job.members) {
-    if (!other.is_lost) job.usage_witnesses.insert(life_of(other));
+    if (!other.is_lost) job.setbacks.usage_witnesses.insert(life_of(other));
   }
-  job.usage_witnesses.erase(life_of(member));
+  job.setbacks.usage_witnesses.erase(life_of(member));
   return false;
 }
 
@@ -181,8 +181,9 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage))
     return std::nullopt;
   if (CountFailure(job, member) >= kMostFailures) {
-    return absl::StrCat("; so it was ", job.failures,
-                        " times without getting beyond step ", job.failed_step);
+    return absl::StrCat("; so it was ", job.setbacks.failures,
+                        " times without getting beyond step ",
+                        job.setbacks.failed_step);
   }
   // Whoever held the state has failed, unless others have left where it went well.
   if (!IsLast(job, member) || HasGoneWell(turn.state, job, verdict.exit_code()))
@@ -244,7 +245,7 @@ void HaltToHandOver(Turn& turn, Job& job, v1::Verdict verdict) {
 // Counts that `gone` was lost before a first step; `summary` says how. Returns
 // true if its host is unfit by that, since it was not the first time.
 bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary) {
-  EarlyLosses& losses = job.early_losses[gone.host_key];
+  EarlyLosses& losses = job.setbacks.early_losses[gone.host_key];
   const int64_t generation =
       gone.rehearsal.has_value() ? gone.rehearsal->number : job.generation;
   if (losses.generation != generation) ++losses.count;
@@ -354,9 +355,10 @@ void NoteStepMade(Job& job) {
   job.has_made_step = true;
   if (std::exchange(job.proven_generation, job.generation) != job.generation)
     NoteProven(job);
-  if (job.early_losses.empty()) return;
+  if (job.setbacks.early_losses.empty()) return;
   for (const Member& member : job.members) {
-    if (!member.is_lost) job.early_losses.erase(member.identity.host_key);
+    if (!member.is_lost)
+      job.setbacks.early_losses.erase(member.identity.host_key);
   }
 }
 

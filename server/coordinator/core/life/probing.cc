@@ -35,11 +35,11 @@ SessionId ProberAt(const State& state, const Job& job, int rank) {
 bool IsHeard(const State& state, const Job& job, int rank) {
   const Member& member = MemberAt(job, rank);
   const Worker* const worker = state.FindWorker(member.identity.worker);
-  const auto prober = job.probing->probers.find(rank);
-  const bool has_answered =
-      prober != job.probing->probers.end() && prober->second.answer.has_value();
+  const auto prober = job.suspicions.probing->probers.find(rank);
+  const bool has_answered = prober != job.suspicions.probing->probers.end() &&
+                            prober->second.answer.has_value();
   return !member.is_lost && worker != nullptr && worker->session != 0 &&
-         (has_answered || worker->last_heard > job.probing->due);
+         (has_answered || worker->last_heard > job.suspicions.probing->due);
 }
 
 // By the rank of a member that is asked: the ranks that it is to connect to.
@@ -79,19 +79,20 @@ void AddOthers(const State& state, const Job& job, std::set<int>& ranks) {
 }
 
 void Ask(Turn& turn, Job& job, const Links& links, bool is_early) {
-  job.probing = Probing{.since = turn.now,
-                        .due = turn.now + turn.config.probe_timeout,
-                        .is_early = is_early,
-                        .number = ++job.probes,
-                        .missing = links.size()};
+  job.suspicions.probing = Probing{.since = turn.now,
+                                   .due = turn.now + turn.config.probe_timeout,
+                                   .is_early = is_early,
+                                   .number = ++job.suspicions.probes,
+                                   .missing = links.size()};
   // As long again as the members have, for their answers to arrive.
-  if (is_early) job.probing->over = turn.now + 2 * turn.config.probe_timeout;
+  if (is_early)
+    job.suspicions.probing->over = turn.now + 2 * turn.config.probe_timeout;
   for (const auto& [rank, others] : links) {
-    job.probing->probers[rank] = {
+    job.suspicions.probing->probers[rank] = {
         .peers = others, .last_progress = MemberAt(job, rank).last_progress};
     SendProbe send = {.session = ProberAt(turn.state, job, rank)};
     send.probe.set_generation(job.generation);
-    send.probe.set_number(job.probing->number);
+    send.probe.set_number(job.suspicions.probing->number);
     *send.probe.mutable_timeout() = ToProto(turn.config.probe_timeout);
     for (const int other : others) {
       v1::ProbePeer& peer = *send.probe.add_peers();
@@ -125,12 +126,13 @@ Links LinksWaitedOn(const State& state, const Job& job,
 }
 
 bool MayProbeEarly(const Turn& turn, const Job& job) {
-  return job.state() == v1::JOB_STATE_RUNNING && !job.probing.has_value() &&
-         job.suspicions.empty() && !job.runs_commands &&
+  return job.state() == v1::JOB_STATE_RUNNING &&
+         !job.suspicions.probing.has_value() &&
+         job.suspicions.reports.empty() && !job.runs_commands &&
          !job.ending.has_value() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
-         job.early_probes.in_all < kMostEarlyProbes &&
-         job.early_probes.next_look <= turn.now;
+         job.suspicions.early_probes.in_all < kMostEarlyProbes &&
+         job.suspicions.early_probes.next_look <= turn.now;
 }
 
 }  // namespace
@@ -140,7 +142,8 @@ bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
       report.failure == v1::LINK_FAILURE_CLOSED) {
     return false;
   }
-  if (job.probing.has_value() && !job.probing->is_early) return false;
+  if (job.suspicions.probing.has_value() && !job.suspicions.probing->is_early)
+    return false;
   std::set<int> ranks = {report.observer_rank, report.peer_rank};
   for (const int rank : ranks) {
     if (ProberAt(turn.state, job, rank) == 0) return false;
@@ -152,7 +155,7 @@ bool BeginProbing(Turn& turn, Job& job, const SuspicionReport& report) {
 
 void ProbeEarly(Turn& turn, Job& job, const Member& member) {
   if (!MayProbeEarly(turn, job)) return;
-  EarlyProbes& early = job.early_probes;
+  EarlyProbes& early = job.suspicions.early_probes;
   if (turn.now - early.last >= kEarlyProbeMemory) early.lately = 0;
   const absl::Duration patience =
       turn.config.lease / 2 * (int64_t{1} << early.lately);
@@ -181,19 +184,20 @@ void ProbeEarly(Turn& turn, Job& job, const Member& member) {
 }
 
 MonotonicTime EarlyProbeDeadline(const Job& job) {
-  if (!job.probing.has_value() || !job.probing->is_early ||
-      job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
+  if (!job.suspicions.probing.has_value() ||
+      !job.suspicions.probing->is_early ||
+      job.suspicions.deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
   }
-  return job.probing->over;
+  return job.suspicions.probing->over;
 }
 
 void ExtendProbing(Job& job, absl::Duration delay) {
-  if (!job.probing.has_value()) return;
+  if (!job.suspicions.probing.has_value()) return;
   // Not `since`, which has been.
-  job.probing->due += delay;
-  job.probing->over += delay;
-  for (auto& [rank, prober] : job.probing->probers) {
+  job.suspicions.probing->due += delay;
+  job.suspicions.probing->over += delay;
+  for (auto& [rank, prober] : job.suspicions.probing->probers) {
     if (prober.last_progress.has_value()) *prober.last_progress += delay;
   }
 }
@@ -202,16 +206,17 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
   const Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) return;
   Job& job = *turn.state.JobOf(worker);
-  if (!job.probing.has_value() ||
+  if (!job.suspicions.probing.has_value() ||
       probed.probed.generation() != job.generation) {
     return;  // It comes too late.
   }
   // A release that does not say which one it answers may mean the first.
   const uint32_t number = probed.probed.number();
-  if (number == 0) job.early_probes.stay_in_queue = true;
-  if (std::max(number, 1U) != job.probing->number) return;
-  const auto prober = job.probing->probers.find(member->identity.rank);
-  if (prober == job.probing->probers.end() ||
+  if (number == 0) job.suspicions.early_probes.stay_in_queue = true;
+  if (std::max(number, 1U) != job.suspicions.probing->number) return;
+  const auto prober =
+      job.suspicions.probing->probers.find(member->identity.rank);
+  if (prober == job.suspicions.probing->probers.end() ||
       prober->second.answer.has_value()) {
     return;
   }
@@ -222,23 +227,24 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed) {
     const Worker* const peer = turn.state.FindWorker(
         MemberAt(job, result.peer_rank()).identity.worker);
     if (!result.reached() && peer != nullptr &&
-        peer->last_heard < job.probing->since &&
+        peer->last_heard < job.suspicions.probing->since &&
         turn.now - peer->last_heard > turn.config.lease / 2) {
       prober->second.silent_peers.insert(result.peer_rank());
     }
   }
-  --job.probing->missing;
+  --job.suspicions.probing->missing;
 }
 
 bool HasAllAnswers(const Job& job) {
-  return job.probing.has_value() && job.probing->missing == 0;
+  return job.suspicions.probing.has_value() &&
+         job.suspicions.probing->missing == 0;
 }
 
 bool IsProbed(const Job& job, const SuspicionReport& report) {
   // An end says nothing of a peer that it could not try.
   const auto has_tried = [&job](int rank, int peer) {
-    const auto prober = job.probing->probers.find(rank);
-    if (prober == job.probing->probers.end() ||
+    const auto prober = job.suspicions.probing->probers.find(rank);
+    if (prober == job.suspicions.probing->probers.end() ||
         !prober->second.answer.has_value()) {
       return false;
     }
@@ -254,8 +260,8 @@ bool IsProbed(const Job& job, const SuspicionReport& report) {
 
 std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
   std::vector<SuspicionReport> links;
-  if (!job.probing.has_value()) return links;
-  for (const auto& [rank, prober] : job.probing->probers) {
+  if (!job.suspicions.probing.has_value()) return links;
+  for (const auto& [rank, prober] : job.suspicions.probing->probers) {
     if (!prober.answer.has_value() || !IsHeard(state, job, rank)) continue;
     for (const v1::ProbeResult& result : prober.answer->results()) {
       if (result.reached() || !IsHeard(state, job, result.peer_rank())) {
@@ -267,7 +273,7 @@ std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
                        .detail = LinkText(result.failure(), result.detail()),
                        .is_unreached = true,
                        .failure = result.failure(),
-                       .time = job.probing->since});
+                       .time = job.suspicions.probing->since});
     }
   }
   return links;
@@ -275,8 +281,8 @@ std::vector<SuspicionReport> LinksNotMade(const State& state, const Job& job) {
 
 std::set<std::string> SilentPeers(const Job& job) {
   std::set<std::string> peers;
-  if (!job.probing.has_value()) return peers;
-  for (const auto& [rank, prober] : job.probing->probers) {
+  if (!job.suspicions.probing.has_value()) return peers;
+  for (const auto& [rank, prober] : job.suspicions.probing->probers) {
     for (const int peer : prober.silent_peers)
       peers.insert(MemberAt(job, peer).identity.worker);
   }
@@ -288,9 +294,9 @@ bool IsStillWaitedOn(const State& state, const Job& job,
   const auto waits = [&](int rank, int peer) {
     const Member& member = MemberAt(job, rank);
     const Worker* const worker = state.FindWorker(member.identity.worker);
-    const auto prober = job.probing->probers.find(rank);
+    const auto prober = job.suspicions.probing->probers.find(rank);
     return worker != nullptr && worker->waiting_for_rank == peer &&
-           prober != job.probing->probers.end() &&
+           prober != job.suspicions.probing->probers.end() &&
            member.last_progress.has_value() &&
            member.last_progress == prober->second.last_progress;
   };

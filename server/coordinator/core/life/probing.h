@@ -10,7 +10,7 @@
 // silent one's lease decides about it.
 //
 // There is one such probe a generation, for it ends in a halt. It has as long
-// as the report that began it (Job::suspicion_deadline). Members of older
+// as the report that began it (Suspicions::deadline). Members of older
 // releases are asked nothing, so links of theirs are judged by the reports
 // alone.
 //
@@ -71,7 +71,7 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
 [[nodiscard]] bool HasAllAnswers(const Job& job);
 
 // Returns true if an end of the link that `report` is about says what became of it
-// when it tried it. Requires job.probing.
+// when it tried it. Requires job.suspicions.probing.
 [[nodiscard]] bool IsProbed(const Job& job, const SuspicionReport& report);
 
 // The names of members that one who was asked did not reach, and that the coordinator
@@ -84,7 +84,7 @@ void OnProbed(Turn& turn, Worker& worker, const ProbedReceived& probed);
                                                         const Job& job);
 
 // Returns true if an end of `link` waits for the other, and has made no
-// progress since it was asked. Requires job.probing.
+// progress since it was asked. Requires job.suspicions.probing.
 [[nodiscard]] bool IsStillWaitedOn(const State& state, const Job& job,
                                    const SuspicionReport& link);
 

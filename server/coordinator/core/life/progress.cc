@@ -167,7 +167,7 @@ MonotonicTime ProgressDeadline(const Job& job) {
     return MonotonicTime::InfiniteFuture();
   }
   // A peer's report explains the standstill better, and leads to a halt.
-  if (job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
+  if (job.suspicions.deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
   }
   return job.progress_check;

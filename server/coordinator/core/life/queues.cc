@@ -127,8 +127,8 @@ void OnQueuesDurable(Turn& turn, const QueuesChangedRecord& record,
   const std::map<std::string, double> used = UseOf(turn.state);
   ApplyQueues(turn.state, record);
   for (auto& [number, job] : turn.state.jobs) {
-    job.borrows = false;
-    job.turn = 0;
+    job.place.borrows = false;
+    job.place.turn = 0;
   }
   // Those that were about to begin may have no right to it any more.
   for (Job* const job : turn.state.ActiveJobs()) {

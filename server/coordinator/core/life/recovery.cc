@@ -109,8 +109,8 @@ struct FoldVisitor {
     // A first one sets no clock back; the numbers of others are not journaled.
     const bool is_known = job->sharding.is_lockstep || record.is_rollback ||
                           (job->members.empty() && record.resume_step == 0);
-    job->updates_set_back = is_known ? 0 : kUnknownUpdates;
-    job->highest_clock = is_known ? 0 : kUnknownClock;
+    job->clocks.set_back = is_known ? 0 : kUnknownUpdates;
+    job->clocks.highest = is_known ? 0 : kUnknownClock;
     if (job->members.empty()) job->stay_began = record.generation;
     const int64_t generation_before =
         std::exchange(job->generation, record.generation);
@@ -120,7 +120,7 @@ struct FoldVisitor {
     // one's generation was replaced before it was used.
     const bool is_saved = std::exchange(job->saved_step, -1) == job->best_step;
     if (record.is_rollback && !is_saved &&
-        (job->rollbacks == 0 || job->best_step > 0)) {
+        (job->setbacks.rollbacks == 0 || job->best_step > 0)) {
       CountRollback(*job);
     }
     if (record.is_rollback || !job->sharding.is_lockstep) {
@@ -138,14 +138,14 @@ struct FoldVisitor {
     job->best_step = record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     for (auto& [number, other] : state.jobs) {
-      if (other.absent.empty()) continue;
+      if (other.absence.members.empty()) continue;
       for (const MemberIdentity& member : record.members) {
         NoteSeated(other, member);
       }
     }
     // The generation before has made a step: what members of earlier ones hold of
     // that is of another sum.
-    std::erase_if(job->absent, [&](const AbsentMember& absent) {
+    std::erase_if(job->absence.members, [&](const AbsentMember& absent) {
       return record.is_rollback ||
              (made_step && absent.generation < generation_before);
     });
@@ -196,7 +196,7 @@ struct FoldVisitor {
           absl::StrCat("job ", record.job_id, " ended as ",
                        static_cast<int>(record.state), ", which is no end"));
     }
-    job->absent.clear();
+    job->absence.members.clear();
     job->stage = stage::Ended{record.state};
     job->exit_code = record.exit_code;
     job->message = record.message;

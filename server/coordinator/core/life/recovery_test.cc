@@ -83,12 +83,12 @@ TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
                                         rolled_back(3)};
   absl::StatusOr<State> state = Fold(records, Config());
   ASSERT_TRUE(state.ok());
-  EXPECT_EQ(state->FindJob("j-1")->rollbacks, 1);
+  EXPECT_EQ(state->FindJob("j-1")->setbacks.rollbacks, 1);
   records.push_back(trained(3, 20));
   records.push_back(rolled_back(4));
   state = Fold(records, Config());
   ASSERT_TRUE(state.ok());
-  EXPECT_EQ(state->FindJob("j-1")->rollbacks, 2);
+  EXPECT_EQ(state->FindJob("j-1")->setbacks.rollbacks, 2);
 }
 
 TEST(RecoveryTest, ASuspensionThatWasSetAsideMayFollowTheEnd) {

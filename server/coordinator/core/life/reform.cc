@@ -182,13 +182,13 @@ ResumePoint FindResumePoint(const Job& job) {
 // that loses nothing by it does not count.
 bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
   if (job.saved_step == job.best_step ||
-      job.rollbacks < turn.config.max_rollbacks ||
-      job.best_step > job.rollback_step) {
+      job.setbacks.rollbacks < turn.config.max_rollbacks ||
+      job.best_step > job.setbacks.rollback_step) {
     return false;
   }
-  std::string message =
-      absl::StrCat("nobody is left who holds its steps, ", job.rollbacks + 1,
-                   " times without getting beyond step ", job.rollback_step);
+  std::string message = absl::StrCat(
+      "nobody is left who holds its steps, ", job.setbacks.rollbacks + 1,
+      " times without getting beyond step ", job.setbacks.rollback_step);
   if (job.verdict.has_value()) {
     job.verdict->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
     absl::StrAppend(&message, ": ", job.verdict->summary());
@@ -326,13 +326,13 @@ constexpr absl::Duration kFirstRest = absl::Milliseconds(100);
 constexpr absl::Duration kLongestRest = absl::Seconds(5);
 
 void CountGeneration(const Turn& turn, Job& job) {
-  if (job.best_step != job.vain_step ||
-      turn.now - job.last_formed > 2 * kLongestRest) {
-    job.vain_generations = 0;
+  if (job.best_step != job.setbacks.vain_step ||
+      turn.now - job.setbacks.last_formed > 2 * kLongestRest) {
+    job.setbacks.vain_generations = 0;
   }
-  ++job.vain_generations;
-  job.vain_step = job.best_step;
-  job.last_formed = turn.now;
+  ++job.setbacks.vain_generations;
+  job.setbacks.vain_step = job.best_step;
+  job.setbacks.last_formed = turn.now;
 }
 
 // Returns true if the job rests before its next generation. It does not while a
@@ -340,19 +340,19 @@ void CountGeneration(const Turn& turn, Job& job) {
 bool Rests(Turn& turn, Job& job) {
   if (auto* const gathering = std::get_if<stage::Gathering>(&job.stage))
     gathering->rest_deadline = kNever;
-  const int more = job.vain_generations - kMostVainGenerations;
-  if (more < 0 || job.best_step != job.vain_step ||
-      HasLeaver(turn.state, job) || job.return_deadline <= turn.now) {
+  const int more = job.setbacks.vain_generations - kMostVainGenerations;
+  if (more < 0 || job.best_step != job.setbacks.vain_step ||
+      HasLeaver(turn.state, job) || job.absence.return_deadline <= turn.now) {
     return false;
   }
   const absl::Duration rest =
       std::min(kLongestRest, kFirstRest * (int64_t{1} << std::min(more, 10)));
-  const MonotonicTime end = job.last_formed + rest;
+  const MonotonicTime end = job.setbacks.last_formed + rest;
   if (end <= turn.now) return false;
   Wait(turn, job,
        absl::StrCat("rests for ", absl::FormatDuration(rest),
                     " before the next generation: the last ",
-                    job.vain_generations, " made no step"));
+                    job.setbacks.vain_generations, " made no step"));
   std::get<stage::Gathering>(job.stage).rest_deadline = end;
   return true;
 }
@@ -387,17 +387,17 @@ HeldState Held(const Job& job, const ResumePoint& point) {
 // Takes those back who are needed. Returns true if the job waits for members that
 // alone held its steps.
 bool WaitsForHolders(Turn& turn, Job& job) {
-  const bool was_common =
-      std::exchange(job.return_deadline, MonotonicTime::InfiniteFuture()) !=
-      MonotonicTime::InfiniteFuture();
+  const bool was_common = std::exchange(job.absence.return_deadline,
+                                        MonotonicTime::InfiniteFuture()) !=
+                          MonotonicTime::InfiniteFuture();
   const ResumePoint point = FindResumePoint(job);
   if (was_common || point.is_rollback || point.may_lack_steps)
     TakeBack(turn, job, point.applied_step);
   const ResumePoint now = FindResumePoint(job);
   if (!now.is_rollback && !now.may_lack_steps) {
     // If those who came back are lost again, they are waited for anew.
-    job.holders_deadline = MonotonicTime::InfiniteFuture();
-    job.has_waited = false;
+    job.absence.holders_deadline = MonotonicTime::InfiniteFuture();
+    job.absence.has_waited = false;
     return false;
   }
   // Those who leave are to hand over, while there is time, what they do hold.
@@ -405,7 +405,7 @@ bool WaitsForHolders(Turn& turn, Job& job) {
                                    ? MonotonicTime::InfiniteFuture()
                                    : LatestHandOver(turn, job, Held(job, now));
   if (!AwaitsHolders(turn, job, latest)) return false;
-  job.has_older_copies = now.may_lack_steps;
+  job.absence.has_older_copies = now.may_lack_steps;
   const std::string what =
       now.may_lack_steps
           ? absl::StrCat("may hold more than step ", now.resume_step,
@@ -416,7 +416,7 @@ bool WaitsForHolders(Turn& turn, Job& job) {
                              : std::string("what was trained"),
                          ", as nobody else does");
   Wait(turn, job,
-       absl::StrCat("waits until ", ClockText(job.wait_end), " for ",
+       absl::StrCat("waits until ", ClockText(job.absence.wait_end), " for ",
                     AbsentText(job), ", which ", what));
   return true;
 }
@@ -820,11 +820,11 @@ bool IsWaiting(const Job& job) {
 }
 
 void CountRollback(Job& job) {
-  if (job.best_step > job.rollback_step) {
-    job.rollbacks = 0;
-    job.rollback_step = job.best_step;
+  if (job.best_step > job.setbacks.rollback_step) {
+    job.setbacks.rollbacks = 0;
+    job.setbacks.rollback_step = job.best_step;
   }
-  ++job.rollbacks;
+  ++job.setbacks.rollbacks;
 }
 
 }  // namespace ringmaster::coordinator

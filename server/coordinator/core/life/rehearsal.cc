@@ -27,11 +27,11 @@ bool IsFor(const Job& job, const Worker& worker) {
 }
 
 void SetDeadline(const State& state, Job& job) {
-  job.rehearsal_deadline = MonotonicTime::InfiniteFuture();
+  job.growth.rehearsal_deadline = MonotonicTime::InfiniteFuture();
   for (const auto& [name, worker] : state.workers) {
     if (!IsFor(job, worker) || worker.rehearsal->is_ready) continue;
-    job.rehearsal_deadline =
-        std::min(job.rehearsal_deadline, worker.rehearsal->deadline);
+    job.growth.rehearsal_deadline =
+        std::min(job.growth.rehearsal_deadline, worker.rehearsal->deadline);
   }
 }
 

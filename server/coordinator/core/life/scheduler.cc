@@ -65,8 +65,8 @@ struct Kind {
 };
 
 Kind KindOf(const Job& job) {
-  return {job.priority, job.borrows, IsPreemptible(job), job.runs_commands,
-          job.needs};
+  return {job.priority, job.place.borrows, IsPreemptible(job),
+          job.runs_commands, job.needs};
 }
 
 // Returns how many idle workers are left for jobs of that kind that come after all
@@ -74,8 +74,8 @@ Kind KindOf(const Job& job) {
 int UnclaimedCount(const State& state, const Kind& kind) {
   Job last;
   last.priority = kind.priority;
-  last.borrows = kind.borrows;
-  last.turn = std::numeric_limits<int>::max();
+  last.place.borrows = kind.borrows;
+  last.place.turn = std::numeric_limits<int>::max();
   last.number = std::numeric_limits<int64_t>::max();
   last.can_go_on_later = kind.is_preemptible;
   last.runs_commands = kind.runs_commands;
@@ -124,29 +124,32 @@ void SetFirst(Turn& turn, Job* job) {
   State& state = turn.state;
   const auto kept = [&state] {
     const Job* const kept_for = KeptFor(state);
-    return std::pair(kept_for, kept_for != nullptr && kept_for->is_served);
+    return std::pair(kept_for,
+                     kept_for != nullptr && kept_for->place.is_served);
   };
   const auto kept_before = kept();
   const int64_t number = job == nullptr ? 0 : job->number;
   if (state.first_lacking != number) {
     const auto before = state.jobs.find(state.first_lacking);
     if (before != state.jobs.end()) {
-      before->second.is_overdue = before->second.is_served = false;
+      before->second.place.is_overdue = before->second.place.is_served = false;
     }
     state.first_lacking = number;
   }
   state.overdue_check = MonotonicTime::InfiniteFuture();
   if (job != nullptr) {
-    if (!job->first_since.has_value()) job->first_since = turn.now;
-    const MonotonicTime due = *job->first_since + turn.config.overtake_time;
-    job->is_overdue = due <= turn.now;
-    if (!job->is_overdue) state.overdue_check = due;
+    if (!job->place.first_since.has_value()) job->place.first_since = turn.now;
+    const MonotonicTime due =
+        *job->place.first_since + turn.config.overtake_time;
+    job->place.is_overdue = due <= turn.now;
+    if (!job->place.is_overdue) state.overdue_check = due;
     // Others claim less while workers are kept for it: it stays so until it begins
     // with them.
-    job->is_served = (KeptFor(state) == job && CanBegin(state, *job)) ||
-                     std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
-                       return gift.taker == job;
-                     });
+    job->place.is_served =
+        (KeptFor(state) == job && CanBegin(state, *job)) ||
+        std::ranges::any_of(Gifts(state), [job](const Gift& gift) {
+          return gift.taker == job;
+        });
   }
   // Jobs that have been looked at before may take more, or less, or give.
   if (kept() != kept_before) turn.ScheduleSoon();
@@ -166,7 +169,7 @@ class Rooms {
   bool Hold(Job& job, bool is_first) {
     const Queue* const queue = LimitedQueueOf(job);
     if (queue == nullptr) return false;
-    job.needed_ahead = ahead_[queue];
+    job.place.needed_ahead = ahead_[queue];
     if (!HasRoom(state_, job)) return true;
     const auto [most, is_new] = most_.try_emplace(queue, 0);
     if (is_new) most->second = MostOfQueue(state_, job);

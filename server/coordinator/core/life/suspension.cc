@@ -23,8 +23,8 @@ constexpr absl::Duration kUnsavedTime = absl::Minutes(1);
 }  // namespace
 
 void WaitAnew(Job& job) {
-  job.is_overdue = job.is_served = false;
-  job.first_since.reset();
+  job.place.is_overdue = job.place.is_served = false;
+  job.place.first_since.reset();
 }
 
 void ReturnToQueue(Turn& turn, Job& job) {
@@ -67,7 +67,7 @@ void Suspend(Turn& turn, Job& job) {
       : job.best_step == 0 ? " before its first step"
                            : absl::StrCat(" after step ", job.best_step);
   const std::string why = *job.gives_way;
-  if (is_saved) job.updates_set_back = job.updates_to_set_back = 0;
+  if (is_saved) job.clocks.set_back = job.clocks.to_set_back = 0;
   NoteEnded(turn, job);
   DropAll(turn, job);
   EndRehearsals(turn, job, absl::StrCat("job ", job.id, " ", why));
@@ -90,12 +90,12 @@ void ApplySuspension(Job& job, const JobSuspendedRecord& record) {
   job.stage = stage::Queued{};
   job.members.clear();
   NoteNoMembers(job, record.time);
-  job.absent.clear();
+  job.absence.members.clear();
   job.best_step = record.step;
   job.saved_step = record.is_saved ? record.step : -1;
   job.has_told_loss = record.lacks_work;
   job.has_trained = !record.is_saved;
-  job.updates_set_back = job.updates_to_set_back = 0;
+  job.clocks.set_back = job.clocks.to_set_back = 0;
   if (record.is_saved) job.figures.set_checkpoint_step(record.step);
   job.message = QueuedText(job);
 }

@@ -175,8 +175,8 @@ void TakeOver(Turn& turn, Job& job, Rebuilding& rebuilding,
   }
   // Nobody tells whether it was the first one, which set no clock back.
   if (!job.sharding.is_lockstep) {
-    job.updates_set_back = kUnknownUpdates;
-    job.highest_clock = kUnknownClock;
+    job.clocks.set_back = kUnknownUpdates;
+    job.clocks.highest = kUnknownClock;
   }
   // Later steps that the older journal knew are given up; Seat adds those that
   // the members have applied.

@@ -86,7 +86,8 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   if (step >= job.resume_step && job.sharding.is_lockstep) {
     job.life.OnReport(job.generation, step, turn.now);
   }
-  if (step > job.resume_step && !job.absent.empty()) DropOvertaken(turn, job);
+  if (step > job.resume_step && !job.absence.members.empty())
+    DropOvertaken(turn, job);
   if (step <= job.best_step) return;
   job.best_step = step;
   // One that a checkpoint has brought back is none that they made together.
@@ -175,7 +176,8 @@ void OnSuspicion(Turn& turn, Worker& worker,
   const int peer = suspicion.peer_rank;
   if (!IsTraining(job)) return;  // A halt is the answer already.
   const bool is_repeated = std::any_of(
-      job.suspicions.begin(), job.suspicions.end(), [&](const auto& report) {
+      job.suspicions.reports.begin(), job.suspicions.reports.end(),
+      [&](const auto& report) {
         return report.observer_rank == rank && report.peer_rank == peer;
       });
   if (is_repeated) return;
@@ -187,7 +189,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
     if (job.best_step > known) NoteProgress(turn, job);
   }
   const std::string detail = LinkText(suspicion.failure, suspicion.detail);
-  job.suspicions.push_back(
+  job.suspicions.reports.push_back(
       {worker.name, rank, peer, detail,
        suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT),
        suspicion.failure, turn.now});
@@ -197,7 +199,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
                          Describe(job.members[peer].identity), ": ", detail));
   if (suspicion.holds_other_state) {
     BeginHalt(turn, job, IntentOf(job),
-              VerdictOnStates(job, job.suspicions.back(), turn.time));
+              VerdictOnStates(job, job.suspicions.reports.back(), turn.time));
     return;
   }
   const std::string accused = job.members[peer].identity.worker;
@@ -216,9 +218,10 @@ void OnSuspicion(Turn& turn, Worker& worker,
   if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     due = std::max(due, job.reattach_deadline);
   }
-  job.suspicion_deadline = BeginProbing(turn, job, job.suspicions.back())
-                               ? due
-                               : std::min(job.suspicion_deadline, due);
+  job.suspicions.deadline =
+      BeginProbing(turn, job, job.suspicions.reports.back())
+          ? due
+          : std::min(job.suspicions.deadline, due);
 }
 
 void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {

@@ -36,8 +36,8 @@ bool IsHeldUp(const Job& job) {
   return job.waits_for_journal ||
          (gathering != nullptr && (gathering->awaits_successor ||
                                    gathering->rest_deadline != kNever)) ||
-         job.return_deadline != MonotonicTime::InfiniteFuture() ||
-         job.holders_deadline != MonotonicTime::InfiniteFuture();
+         job.absence.return_deadline != MonotonicTime::InfiniteFuture() ||
+         job.absence.holders_deadline != MonotonicTime::InfiniteFuture();
 }
 
 std::vector<const Job*> Takers(const State& state) {
@@ -157,20 +157,20 @@ std::vector<Giver> GiversTo(const State& state, const Job& taker,
 // queue their numbers tell who was before; between queues their turns change, so only
 // what was noted then counts.
 bool HasOvertaken(const State& state, const Job& job, const Job& taker) {
-  return WaitsToBegin(taker) && taker.is_overdue &&
+  return WaitsToBegin(taker) && taker.place.is_overdue &&
          job.priority == taker.priority && IsAhead(taker, job) &&
-         job.stay_began > taker.place_after &&
-         job.stay_began > job.place_after &&
+         job.stay_began > taker.place.after &&
+         job.stay_began > job.place.after &&
          (QueueOf(state, job) == QueueOf(state, taker)
               ? job.number > taker.number
-              : job.overtook == taker.number);
+              : job.place.overtook == taker.number);
 }
 
 // Returns true if the queue of `job` is beyond its quota with it, and that of `taker`,
 // another one, is not.
 bool HasBorrowedFrom(const State& state, const Job& job, const Job& taker) {
-  return job.priority == taker.priority && job.borrows && !taker.borrows &&
-         QueueOf(state, job) != QueueOf(state, taker);
+  return job.priority == taker.priority && job.place.borrows &&
+         !taker.place.borrows && QueueOf(state, job) != QueueOf(state, taker);
 }
 
 // Returns true if `job` is to make room for `taker` even below its min.

@@ -170,14 +170,14 @@ TEST_F(GiftsTest, WhoHasOvertakenAJobGivesWayOnceThatIsOverdue) {
   AddWorker("idle");
   Job& lacking = AddLacking(2, 2);
   EXPECT_THAT(Given(), IsEmpty());
-  lacking.is_overdue = true;
+  lacking.place.is_overdue = true;
   EXPECT_THAT(Given(), ElementsAre("j4w0"));
   EXPECT_EQ(WhyGivesWay(state_, later, Gifts(state_)),
             "gives way to job j2, which it has overtaken");
   later.can_go_on_later = false;
   EXPECT_THAT(Given(), ElementsAre("j3w0"));
   // It has taken its place after that one had begun.
-  lacking.place_after = 3;
+  lacking.place.after = 3;
   EXPECT_THAT(Given(), IsEmpty());
 }
 
@@ -185,7 +185,7 @@ TEST_F(GiftsTest, NobodyHasOvertakenAJobThatHasBegun) {
   AddTraining(3, 1, 1).can_go_on_later = true;
   Job& broken = AddTraining(2, 1, 2);
   broken.stage = stage::Gathering{};
-  broken.is_overdue = true;
+  broken.place.is_overdue = true;
   EXPECT_THAT(Given(), IsEmpty());
 }
 
@@ -248,7 +248,7 @@ TEST_F(GiftsTest, AJobWhoseMembersHaveHaltedComesFirst) {
   EXPECT_THAT(Given(), ElementsAre("j1w2"));
   EXPECT_EQ(GiftsText(state_, broken), "job j1 gives it worker j1w2");
   // It waits for those that hold its steps, not for workers.
-  broken.holders_deadline = MonotonicTime::FromNanos(1);
+  broken.absence.holders_deadline = MonotonicTime::FromNanos(1);
   EXPECT_THAT(Given(), ElementsAre("j1w2", "j1w1"));
 }
 
@@ -277,7 +277,7 @@ TEST_F(GiftsTest, WhoIsHeldUpIsNotAsked) {
   EXPECT_THAT(Given(), ElementsAre("j1w3"));
   held_up.stage = stage::Gathering{};
   EXPECT_THAT(Given(), ElementsAre("j1w3"));
-  held_up.holders_deadline = MonotonicTime::FromNanos(1);
+  held_up.absence.holders_deadline = MonotonicTime::FromNanos(1);
   EXPECT_THAT(Given(), ElementsAre("j2w1"));
 }
 

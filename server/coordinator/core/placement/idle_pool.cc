@@ -156,7 +156,7 @@ bool IsPreemptible(const Job& job) {
 const Job* KeptFor(const State& state) {
   const auto it = state.jobs.find(state.first_lacking);
   return it != state.jobs.end() &&
-                 (it->second.is_overdue || it->second.is_served)
+                 (it->second.place.is_overdue || it->second.place.is_served)
              ? &it->second
              : nullptr;
 }
@@ -173,8 +173,8 @@ int MostToBegin(const State& state, const Job& job) {
 
 bool IsBefore(const Job& a, const Job& b) {
   const auto key = [](const Job& job) {
-    return std::tuple(-job.priority, job.borrows, ClaimOf(job), job.turn,
-                      job.number);
+    return std::tuple(-job.priority, job.place.borrows, ClaimOf(job),
+                      job.place.turn, job.number);
   };
   return key(a) < key(b);
 }
@@ -325,11 +325,12 @@ int IdlePool::CountClaimed(const Job& viewer, bool has_enough) const {
   const int least = LeastOf(job_, role_);
   // Those who borrow workers give them back; nobody gives servers back. A job that
   // has begun would otherwise wait with all its members.
-  const bool lends = job_.is_overdue && !job_.is_served &&
+  const bool lends = job_.place.is_overdue && !job_.place.is_served &&
                      (ClaimOf(viewer) == Claim::kToGoOn ||
                       (role_ == v1::ROLE_WORKER && IsPreemptible(viewer) &&
                        WaitsToBegin(viewer) && CanLend(state_)));
-  int claimed = job_.is_served || (job_.is_overdue && !lends) ? least : 0;
+  int claimed =
+      job_.place.is_served || (job_.place.is_overdue && !lends) ? least : 0;
   switch (ClaimOf(job_)) {
     case Claim::kToGoOn:
       if (job_.ending.has_value() || IntentOf(job_) != HaltIntent::kReform)

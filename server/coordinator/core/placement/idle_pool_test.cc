@@ -124,7 +124,7 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   const Job& trains = Add(state, 3, stage::Running{}, 1, 4);
   state.first_lacking = 1;
   EXPECT_TRUE(CanBegin(state, small));
-  large.is_overdue = true;
+  large.place.is_overdue = true;
   EXPECT_FALSE(CanBegin(state, small));
   small.can_go_on_later = true;  // it would give them back
   EXPECT_TRUE(CanBegin(state, small));
@@ -137,7 +137,7 @@ TEST(IdlePoolTest, WorkersAreKeptForTheFirstThatLacksThem) {
   small.is_benchmark = true;
   EXPECT_FALSE(CanBegin(state, small));
   small.is_benchmark = false;
-  large.is_served = true;
+  large.place.is_served = true;
   EXPECT_FALSE(CanBegin(state, small));
   EXPECT_EQ(IdlePool(state, trains).Count(Hosts::kAll), 0);
   EXPECT_EQ(IdlePool(state, large).Count(Hosts::kAll), 2);

@@ -63,9 +63,9 @@ void SetStandings(State& state) {
       }
       for (Job* const job : std::span(begin, end)) {
         if (!job->is_suspended) wanted += job->min_workers;
-        job->borrows = job->is_suspended || wanted > quota;
-        job->turn = job->borrows ? queue->turn : 0;
-        job->needed_beside =
+        job->place.borrows = job->is_suspended || wanted > quota;
+        job->place.turn = job->place.borrows ? queue->turn : 0;
+        job->place.needed_beside =
             needed -
             (state.active_jobs.contains(job->number) ? job->min_workers : 0);
       }
@@ -77,7 +77,7 @@ void SetStandings(State& state) {
 bool HasRoom(const State& state, const Job& job) {
   const Queue* const queue = QueueOf(state, job);
   return queue == nullptr || !queue->spec.has_most_workers() ||
-         job.needed_beside + job.needed_ahead + job.min_workers <=
+         job.place.needed_beside + job.place.needed_ahead + job.min_workers <=
              queue->spec.most_workers();
 }
 
@@ -113,7 +113,7 @@ std::map<std::string_view, QueueFigures> FiguresOfQueues(const State& state) {
     ++figures.active_jobs;
     figures.workers += AliveCount(job, v1::ROLE_WORKER);
     figures.needed += job.min_workers;
-    if (job.borrows) figures.borrowed += job.min_workers;
+    if (job.place.borrows) figures.borrowed += job.min_workers;
   }
   return all;
 }
@@ -128,7 +128,8 @@ std::string RoomText(const State& state, const Job& job) {
                         Counted(static_cast<size_t>(limit), "worker"));
   };
   if (!HasRoom(state, job)) {
-    return text("jobs before it need ", job.needed_beside + job.needed_ahead);
+    return text("jobs before it need ",
+                job.place.needed_beside + job.place.needed_ahead);
   }
   const int most = MostOfQueue(state, job);
   return most < job.min_workers ? text("its jobs have ", limit - most) : "";
@@ -136,7 +137,8 @@ std::string RoomText(const State& state, const Job& job) {
 
 std::string QuotaText(const State& state, const Job& job) {
   const Queue* const queue = QueueOf(state, job);
-  if (queue == nullptr || !job.borrows || state.queues.size() == 1) return "";
+  if (queue == nullptr || !job.place.borrows || state.queues.size() == 1)
+    return "";
   return absl::StrCat(
       "queue ", queue->spec.name(), " has a quota of ",
       Counted(static_cast<size_t>(queue->spec.workers()), "worker"),

@@ -37,7 +37,7 @@ void SetStandings(State& state);
 
 // Returns true if the queue of `job` has room for the fewest workers that it needs,
 // beside the fewest of its active jobs that are not of a lower priority, and of those
-// that wait before it. As of SetStandings, and Job::needed_ahead.
+// that wait before it. As of SetStandings, and QueuePlace::needed_ahead.
 [[nodiscard]] bool HasRoom(const State& state, const Job& job);
 
 // Returns the most workers that `job` may have beside what other jobs of its queue have

@@ -40,7 +40,7 @@ TEST_F(QuotasTest, WithoutQueuesNobodyBorrows) {
   state_.queues.clear();
   const Job& job = Add("default", 8, true);
   SetStandings(state_);
-  EXPECT_FALSE(job.borrows);
+  EXPECT_FALSE(job.place.borrows);
   EXPECT_EQ(QueueOf(state_, job), nullptr);
   EXPECT_EQ(MostOfQueue(state_, job), std::numeric_limits<int>::max());
   EXPECT_TRUE(FiguresOfQueues(state_).empty());
@@ -54,14 +54,14 @@ TEST_F(QuotasTest, TheFirstInARowAreWithinTheQuotaWhetherTheyHaveBegunOrNot) {
   // It would fit, and does not get before the one that does not.
   Job& third = Add("a", 1, true);
   SetStandings(state_);
-  EXPECT_TRUE(suspended.borrows);
-  EXPECT_FALSE(first.borrows);
-  EXPECT_TRUE(second.borrows);
-  EXPECT_TRUE(third.borrows);
+  EXPECT_TRUE(suspended.place.borrows);
+  EXPECT_FALSE(first.place.borrows);
+  EXPECT_TRUE(second.place.borrows);
+  EXPECT_TRUE(third.place.borrows);
   EXPECT_EQ(FiguresOfQueues(state_).at("a").borrowed, 4);
   third.priority = 1;
   SetStandings(state_);
-  EXPECT_FALSE(third.borrows);
+  EXPECT_FALSE(third.place.borrows);
   const QueueFigures figures = FiguresOfQueues(state_).at("a");
   EXPECT_EQ(figures.needed, 4);
   EXPECT_EQ(figures.borrowed, 3);
@@ -104,7 +104,7 @@ TEST_F(QuotasTest, AQueueHasRoomForTheFewestThatItsJobsNeed) {
   EXPECT_EQ(RoomText(state_, fits),
             "waits for room in queue b: its jobs have 3 of at most 4 workers");
   // What one before it waits for is not its.
-  fits.needed_ahead = 1;
+  fits.place.needed_ahead = 1;
   EXPECT_FALSE(HasRoom(state_, fits));
   // It could push the other one out.
   too_large.priority = 1;
@@ -116,7 +116,7 @@ TEST_F(QuotasTest, AJobOfAQueueThatIsGoneCountsAsInTheDefault) {
   const Job& job = Add("gone", 1, false);
   SetStandings(state_);
   EXPECT_EQ(QueueOf(state_, job)->spec.name(), "default");
-  EXPECT_TRUE(job.borrows);
+  EXPECT_TRUE(job.place.borrows);
   EXPECT_EQ(QuotaText(state_, job),
             "queue default has a quota of 0 workers, and borrows what is "
             "beyond that");

@@ -131,7 +131,7 @@ struct JobChangedRecord : JobChange {
   absl::Time time = absl::InfinitePast();
   // Only the name is kept, as of CordonedRecord's.
   Caller caller = {};
-  // Job::place_after, if it takes its place anew by this; 0: it does not.
+  // QueuePlace::after, if it takes its place anew by this; 0: it does not.
   int64_t place_after = 0;
 };
 

@@ -216,7 +216,8 @@ std::string WorkerText(const Worker& worker) {
 std::string JobText(const Job& job, int queue_position) {
   std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state()));
   if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
-  if (job.borrows && !IsEnded(job.state())) absl::StrAppend(&text, " borrows");
+  if (job.place.borrows && !IsEnded(job.state()))
+    absl::StrAppend(&text, " borrows");
   if (job.generation > 0) {
     absl::StrAppend(&text, " gen=", job.generation, " members=");
     for (const Member& member : job.members) {

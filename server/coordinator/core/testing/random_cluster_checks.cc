@@ -141,8 +141,8 @@ void RandomCluster::CheckGifts() {
     if (has_overtaken && giver.priority == taker.priority) {
       Count("gives way to one that it has overtaken");
     }
-    const bool has_borrowed =
-        giver.priority == taker.priority && giver.borrows && !taker.borrows;
+    const bool has_borrowed = giver.priority == taker.priority &&
+                              giver.place.borrows && !taker.place.borrows;
     if (has_borrowed) Count("gives way to one within a quota");
     return giver.priority < taker.priority || has_borrowed || has_overtaken;
   };
