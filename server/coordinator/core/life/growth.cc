@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/let_go.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/scheduler.h"
+#include "server/coordinator/core/life/silence.h"
 #include "server/coordinator/core/placement/host_spread.h"
 #include "server/coordinator/core/placement/idle_pool.h"
 
@@ -270,10 +271,17 @@ v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
 }
 
 void OnPauseDeadline(Turn& turn, Job& job) {
-  std::get<stage::Running>(job.stage).pause_deadline = kNever;
+  auto& running = std::get<stage::Running>(job.stage);
+  running.pause_deadline = kNever;
   // A member that has done all steps does not pause, and the others are about
   // to finish.
   if (job.ending.has_value() || !IsWhole(job)) return;
+  // Members of which nothing is heard answer no halt either: they would be given up
+  // for a silence that may be the coordinator's own.
+  if (AreMostSilent(turn)) {
+    running.pause_deadline = turn.now + PausePatience(job, turn.config);
+    return;
+  }
   v1::Verdict verdict = VerdictOnPause(turn, job);
   absl::StrAppend(verdict.mutable_summary(), " (nobody paused within ",
                   absl::FormatDuration(PausePatience(job, turn.config)), ")");

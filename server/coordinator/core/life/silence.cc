@@ -79,7 +79,7 @@ bool Trains(const Turn& turn, const Job& job) {
          !job.cancel_reason.has_value() && !IsOutdated(turn.state);
 }
 
-std::vector<Job*> JobsThatTrain(Turn& turn) {
+std::vector<Job*> JobsThatTrain(const Turn& turn) {
   std::vector<Job*> jobs = turn.state.ActiveJobs();
   std::erase_if(jobs, [&turn](const Job* job) { return !Trains(turn, *job); });
   return jobs;
@@ -101,6 +101,11 @@ MonotonicTime LastSign(const State& state, const Worker& worker) {
   return std::max(
       worker.last_heard,
       job->life.ProvenAt(job->generation).value_or(worker.last_heard));
+}
+
+bool AreMostSilent(const Turn& turn) {
+  const Members members = Count(turn, JobsThatTrain(turn));
+  return members.all > 0 && members.AreMostlySilent();
 }
 
 bool IsCommonSilence(Turn& turn) {

@@ -27,6 +27,10 @@ namespace ringmaster::coordinator {
 // the steps of its generation prove that it took part.
 [[nodiscard]] MonotonicTime LastSign(const State& state, const Worker& worker);
 
+// Returns true if most members of the jobs that train are silent now, for half a lease
+// or longer: nothing is to be concluded from what they do not do.
+[[nodiscard]] bool AreMostSilent(const Turn& turn);
+
 // Some lease has run out at `turn.now`. Returns true if nobody is to be given up
 // for that yet; the leases are then looked at again after a beat interval.
 [[nodiscard]] bool IsCommonSilence(Turn& turn);
