@@ -187,17 +187,20 @@ TEST(WorkerBinaryTest, NamesAnotherService) {
   EXPECT_THAT(worker.output(), HasSubstr("not as a Ringmaster coordinator"));
 }
 
-TEST(WorkerBinaryTest, TakesTheCoordinatorFromTheEnvironment) {
+TEST(WorkerBinaryTest, TakesItsCoordinatorAndNodeFromTheEnvironment) {
   FakeCoordinator coordinator;
   setenv("RINGMASTER_COORDINATOR", coordinator.address().c_str(), 1);
+  setenv("RINGMASTER_NODE", "node-1", 1);
   WorkerProcess worker({"--name=w7"});
   unsetenv("RINGMASTER_COORDINATOR");
+  unsetenv("RINGMASTER_NODE");
   const auto hello = coordinator.Take(Message::kHello);
   ASSERT_TRUE(hello.has_value());
   EXPECT_EQ(hello->hello().name(), "w7");
   EXPECT_EQ(hello->hello().advertise_host(), "127.0.0.1");
   EXPECT_GT(hello->hello().data_port(), 0);
   EXPECT_FALSE(hello->hello().host_key().empty());
+  EXPECT_EQ(hello->hello().node(), "node-1");
   // A worker that has not joined yet would just end.
   ASSERT_TRUE(coordinator.Take(Message::kBeat).has_value());
   worker.Signal(SIGTERM);

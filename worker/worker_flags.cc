@@ -99,6 +99,14 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
            .help = "Address that peers use for this host; by default the one "
                    "that the coordinator sees."},
           &flags.advertise);
+  set.Add({.name = "node",
+           .unit = "NAME",
+           .help = "Name of the machine, if this host is one of several "
+                   "containers on it, such as the pods on a node of "
+                   "Kubernetes. Jobs take all workers with the same name as "
+                   "on one host: they are quarantined, drained and spread "
+                   "together."},
+          &flags.node);
 }
 
 void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {

@@ -29,6 +29,7 @@ struct WorkerFlags {
   int threads = 1;  // of each slot
   int jobs = 0;     // end after so many; 0: never
   std::string advertise;
+  std::string node;
   std::string data_listen;
   std::string data_interface;
   std::string data_ports;

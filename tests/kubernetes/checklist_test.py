@@ -156,6 +156,7 @@ BROKEN = [
     ("finished_runs_are_removed", "cpu", lambda m: worker(m).workload.pop("ttlSecondsAfterFinished")),
     ("finished_runs_are_removed", "jobset", lambda m: worker(m).workload.update(ttlSecondsAfterFinished=1)),
     ("members_have_names_of_their_own", "cpu", lambda m: set_env(worker(m), "RINGMASTER_NAME", {"value": "worker"})),
+    ("members_have_names_of_their_own", "cpu", lambda m: set_env(worker(m), "RINGMASTER_NODE", None)),
     ("members_have_names_of_their_own", "everything", lambda m: set_env(m.pods_of("parameter-server")[0],
                                                                         "RINGMASTER_ADVERTISE", None)),
     ("all_speak_the_same_way", "cpu", lambda m: set_env(worker(m), "RINGMASTER_INSECURE", None)),

@@ -196,6 +196,8 @@ def members_have_names_of_their_own(manifests):
             continue
         if pod.env.get("RINGMASTER_NAME") != "metadata.name":
             yield f"{pod.owner}: a pod's name may be one that is in use, which ends it with 2"
+        if pod.env.get("RINGMASTER_NODE") != "spec.nodeName":
+            yield f"{pod.owner}: each of its pods counts as a host, whatever node it is on"
         if pod.env.get("RINGMASTER_ADVERTISE") != "status.podIP":
             yield f"{pod.owner} does not tell its own address"
 

@@ -62,6 +62,8 @@ class Pods:
         self.cluster = cluster
         self.hosts_file = cluster.directory / "hosts"
         self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n")
+        # Of hosts that are not each a node of its own: {address: the node's name}.
+        self.nodes = {}
         # The cluster's directories, and those in their place.
         self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume", "/opt/ringmaster/licenses": LICENSES}
         (cluster.directory / "volume").mkdir()
@@ -78,7 +80,7 @@ class Pods:
         return text
 
     def environment(self, pod, name, address):
-        fields = {"metadata.name": name, "status.podIP": address}
+        fields = {"metadata.name": name, "status.podIP": address, "spec.nodeName": self.nodes.get(address, f"node-{address}")}
         directories = {**self.directories, "/etc/ringmaster/tls": str(self.cluster.directory / pod.component)}
         values = {key: fields.get(value, value) for key, value in pod.env.items()}
         for theirs, ours in directories.items():
@@ -224,12 +226,14 @@ class PodsTest(unittest.TestCase):
         if why:
             self.skipTest(why)
 
-    def start(self, cluster, hosts, overlay="cpu", workload=Run):
-        """A coordinator in the first host, workers in the others; returns the Run or Pool."""
+    def start(self, cluster, hosts, overlay="cpu", workload=Run, node=None):
+        """A coordinator in the first host, workers in the others, which are all of `node` if it is given; returns the Run or Pool."""
         manifests = load(overlay)
         head, *nodes = hosts
         self.coordinator = manifests.pods_of("coordinator")[0]
         self.pods = Pods(cluster, head.address)
+        if node:
+            self.pods.nodes = {host.address: node for host in nodes}
         if manifests.of_kind("Certificate"):
             make_certificates(manifests, cluster.directory)
         self.environment = {**os.environ, **self.pods.environment(self.coordinator, "ringmaster-coordinator-0", head.address)}
@@ -366,6 +370,23 @@ class PodsTest(unittest.TestCase):
                                ["WORKER_STATE_IDLE"])
             self.assertIsNone(pool.running[successor].popen.poll())
             self.assertEqual(self.metrics(cluster)["ringmaster_workers_wanted"], 0)
+
+    def test_the_pods_of_a_node_are_one_host_and_share_no_memory(self):
+        with Hosts(3) as hosts, Cluster() as cluster:
+            self.start(cluster, hosts, "pool", Pool, node="node-1.internal")
+            self.assertEqual([worker["host"] for worker in self.status(cluster)["workers"]], ["node-1.internal"] * 2)
+            job = self.submit(cluster, "--set=train.steps=1000000")
+            self.await_step(cluster, job, 20)
+            # They would look for each other's memory in vain, and end.
+            self.assertEqual(len(pids_of(self.job(cluster, job))), 2)
+            result = self.ringctl(cluster, "cordon", "node-1.internal")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.ringctl(cluster, "cancel", job).returncode, 0)
+            cluster.await_that("the job ends", lambda: self.job(cluster, job)["state"] == "JOB_STATE_CANCELLED")
+            second = self.submit(cluster, "--set=workers.min=1")
+            explanation = self.ringctl(cluster, "explain", second).stdout
+            for worker in self.status(cluster)["workers"]:
+                self.assertRegex(explanation, rf"{worker['name']}.*cordon")
 
     def test_a_job_that_cannot_succeed_fails_the_run(self):
         with Hosts(3) as hosts, Cluster() as cluster:

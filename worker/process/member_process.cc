@@ -95,6 +95,7 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.resume_key = RandomBytes(kKeyBytes);
   identity.host = ThisHostName();
   identity.host_key = ThisHostKey();
+  identity.node = flags.node;
   identity.pid = getpid();
   identity.is_on_gpu = flags.device == "cuda";
   identity.device_index = flags.share_gpu ? 0 : slot;

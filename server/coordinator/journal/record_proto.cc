@@ -89,6 +89,7 @@ v1::JournalMember ToProto(const MemberIdentity& member) {
   proto.mutable_device()->set_index(member.device.index);
   proto.set_role(member.role);
   proto.set_resume_key_hash(member.resume_key_hash);
+  proto.set_container(member.container);
   return proto;
 }
 
@@ -103,7 +104,8 @@ MemberIdentity FromProto(const v1::JournalMember& proto) {
           .data_address = proto.data_address(),
           .device = {proto.device().kind(), proto.device().index()},
           .role = proto.role(),
-          .resume_key_hash = proto.resume_key_hash()};
+          .resume_key_hash = proto.resume_key_hash(),
+          .container = proto.container()};
 }
 
 // ---- Records.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,16 +47,17 @@ std::string EvidenceText(const v1::Verdict& verdict) {
   return text;
 }
 
-// The workers of a host follow one another.
+// What the members take as hosts: the workers of one, which share memory, follow
+// one another.
 std::vector<int> RanksPerHost(const Job& job) {
   std::vector<int> ranks_per_host;
-  const std::string* last = nullptr;
+  std::optional<ContainerKey> last;
   for (const Member& member : job.members) {
     if (member.identity.role != v1::ROLE_WORKER) break;
-    const std::string& host = member.identity.host_key;
-    if (last == nullptr || host != *last) ranks_per_host.push_back(0);
+    const ContainerKey container = ContainerOf(member.identity);
+    if (container != last) ranks_per_host.push_back(0);
     ++ranks_per_host.back();
-    last = &host;
+    last = container;
   }
   return ranks_per_host;
 }
@@ -68,7 +70,7 @@ std::vector<int> RanksPerHostWith(const SendAssignment& newcomer,
   const bool is_known_host = std::any_of(
       job.members.begin(), job.members.end(), [&](const Member& member) {
         return member.identity.role == v1::ROLE_WORKER &&
-               member.identity.host_key == newcomer.self.host_key;
+               ContainerOf(member.identity) == ContainerOf(newcomer.self);
       });
   if (!is_known_host) ranks_per_host.push_back(newcomer.local_world_size);
   ranks_per_host.front() +=

@@ -271,6 +271,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   if (!hello.host_key().empty()) {
     checks.Word("host_key", hello.host_key(), kMaxHostName);
   }
+  if (!hello.node().empty()) checks.Word("node", hello.node(), kMaxHostName);
   checks.That(
       hello.resume_key().empty() || hello.resume_key().size() == kKeyBytes,
       "resume_key", "must have 32 bytes");
@@ -308,6 +309,10 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.protocol_max = hello.protocol_max();
   event.host = hello.host();
   event.host_key = hello.host_key().empty() ? hello.host() : hello.host_key();
+  if (!hello.node().empty()) {
+    event.container = std::exchange(event.host_key, hello.node());
+    event.host = hello.node();
+  }
   event.pid = hello.pid();
   event.device = {.kind = DeviceKindOf(hello.device().kind()),
                   .index = hello.device().index()};

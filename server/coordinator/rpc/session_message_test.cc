@@ -53,6 +53,7 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.role, v1::ROLE_WORKER);
   EXPECT_EQ(hello.host, "node-1");
   EXPECT_EQ(hello.host_key, "machine-1");
+  EXPECT_EQ(hello.container, "");
   EXPECT_EQ(hello.pid, 4242);
   EXPECT_EQ(hello.device.kind, v1::DEVICE_KIND_CUDA);
   EXPECT_EQ(hello.device.index, 3);
@@ -442,6 +443,17 @@ TEST(SessionMessageTest, HostKeyFallsBackToTheHost) {
   EXPECT_EQ(std::get<HelloReceived>(*event).data_address, "127.0.0.1:29500");
 }
 
+TEST(SessionMessageTest, AHostOnANodeIsAContainerOfIt) {
+  v1::SessionRequest request = GoodHello();
+  request.mutable_hello()->set_host("pod-7");
+  request.mutable_hello()->set_node("node-1.internal");
+  const auto event = ParseSessionMessage(9, request, "");
+  const auto& hello = std::get<HelloReceived>(*event);
+  EXPECT_EQ(hello.host, "node-1.internal");
+  EXPECT_EQ(hello.host_key, "node-1.internal");
+  EXPECT_EQ(hello.container, "machine-1");
+}
+
 TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   v1::SessionRequest request;
   v1::Beat& beat = *request.mutable_beat();
@@ -784,6 +796,8 @@ INSTANTIATE_TEST_SUITE_P(
         Offence{"BadHostKey",
                 [](auto& r) { r.mutable_hello()->set_host_key("a\nb"); },
                 "hello.host_key must have"},
+        Offence{"BadNode", [](auto& r) { r.mutable_hello()->set_node("a b"); },
+                "hello.node must have"},
         Offence{"NegativePid", [](auto& r) { r.mutable_hello()->set_pid(-1); },
                 "hello.pid must not be negative"},
         Offence{

@@ -455,6 +455,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_protocol_max(kProtocolMax);
   hello.set_host(identity.host);
   hello.set_host_key(identity.host_key);
+  hello.set_node(identity.node);
   hello.set_pid(identity.pid);
   hello.mutable_device()->set_kind(identity.is_on_gpu ? v1::DEVICE_KIND_CUDA
                                                       : v1::DEVICE_KIND_CPU);

@@ -44,7 +44,9 @@ struct WorkerIdentity {
   // Random bytes of this process life that only the coordinator hears.
   std::string resume_key = {};
   std::string host;
-  std::string host_key;  // equal on workers that share a host
+  std::string host_key;  // equal on workers that share memory
+  // The machine's name, if the host is one of its containers; "": it is not.
+  std::string node = {};
   int64_t pid = 0;
   bool is_on_gpu = false;
   int device_index = 0;

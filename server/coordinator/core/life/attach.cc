@@ -30,6 +30,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.device = hello.device;
   worker.host = hello.host;
   worker.host_key = hello.host_key.empty() ? hello.host : hello.host_key;
+  worker.container = hello.container;
   worker.pid = hello.pid;
   worker.data_address = hello.data_address;
   worker.version = hello.version;
@@ -282,6 +283,7 @@ Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
   worker.device = identity.device;
   worker.host = identity.host;
   worker.host_key = identity.host_key;
+  worker.container = identity.container;
   worker.pid = identity.pid;
   worker.data_address = identity.data_address;
   worker.join_time = job.start_time;

@@ -577,13 +577,13 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.job_id = job.id;
   assignment.self = member.identity;
   assignment.world_size = MemberCount(job, v1::ROLE_WORKER);
-  // Ranks of a host are consecutive, so only these are searched.
+  // Ranks of a container are consecutive, so only these are searched.
   const auto first = static_cast<size_t>(rank - member.identity.local_rank);
   int local = member.identity.local_rank + 1;
   while (first + local < job.members.size() &&
          job.members[first + local].identity.role == member.identity.role &&
-         job.members[first + local].identity.host_key ==
-             member.identity.host_key) {
+         ContainerOf(job.members[first + local].identity) ==
+             ContainerOf(member.identity)) {
     ++local;
   }
   assignment.local_world_size = local;

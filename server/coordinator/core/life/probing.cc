@@ -45,14 +45,14 @@ bool IsHeard(const State& state, const Job& job, int rank) {
 // By the rank of a member that is asked: the ranks that it is to connect to.
 using Links = std::map<int, std::set<int>>;
 
-// Takes out the links inside a host, which are no TCP connections: whether one
-// could be made there says nothing about them.
+// Takes out the links inside a container, which are no TCP connections: whether
+// one could be made there says nothing about them.
 Links BetweenHosts(const Job& job, const Links& links) {
   Links between;
   for (const auto& [rank, others] : links) {
     for (const int other : others) {
-      if (MemberAt(job, rank).identity.host_key !=
-          MemberAt(job, other).identity.host_key) {
+      if (ContainerOf(MemberAt(job, rank).identity) !=
+          ContainerOf(MemberAt(job, other).identity)) {
         between[rank].insert(other);
       }
     }

@@ -35,18 +35,17 @@ void SetDeadline(const State& state, Job& job) {
   }
 }
 
-int CountOn(const std::vector<const Worker*>& workers,
-            std::string_view host_key) {
+int CountIn(ContainerKey container, const std::vector<const Worker*>& workers) {
   return static_cast<int>(std::count_if(
       workers.begin(), workers.end(),
-      [&](const Worker* worker) { return worker->host_key == host_key; }));
+      [&](const Worker* worker) { return ContainerOf(*worker) == container; }));
 }
 
-int MembersOn(const Job& job, std::string_view host_key) {
+int MembersIn(ContainerKey container, const Job& job) {
   return static_cast<int>(std::count_if(
       job.members.begin(), job.members.end(), [&](const Member& member) {
         return !member.is_lost && member.identity.role == v1::ROLE_WORKER &&
-               member.identity.host_key == host_key;
+               ContainerOf(member.identity) == container;
       }));
 }
 
@@ -56,7 +55,8 @@ SendAssignment PlaceOf(const Job& job,
                        size_t index) {
   const Worker& worker = *joining[index];
   const int workers = MemberCount(job, v1::ROLE_WORKER);
-  const int on_host = MembersOn(job, worker.host_key);
+  const ContainerKey container = ContainerOf(worker);
+  const int members = MembersIn(container, job);
   SendAssignment place;
   place.is_rehearsal = true;
   place.session = worker.session;
@@ -64,10 +64,9 @@ SendAssignment PlaceOf(const Job& job,
   place.self = IdentityOf(worker);
   place.self.rank = workers + static_cast<int>(index);
   place.self.local_rank =
-      on_host +
-      CountOn({joining.begin(), joining.begin() + index}, worker.host_key);
+      members + CountIn(container, {joining.begin(), joining.begin() + index});
   place.world_size = workers + static_cast<int>(joining.size());
-  place.local_world_size = on_host + CountOn(joining, worker.host_key);
+  place.local_world_size = members + CountIn(container, joining);
   place.resume_step = job.best_step;
   place.state_source_rank = 0;
   place.is_newcomer = true;

@@ -146,7 +146,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Rebuilding& rebuilding,
       job.sharding.is_lockstep && record.resume_step < job.best_step;
   record.time = turn.time;
   record.placements = rebuilding.job.placements;
-  std::map<std::pair<std::string, v1::Role>, int> on_host;
+  std::map<std::pair<ContainerKey, v1::Role>, int> in_container;
   for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
     const Worker* const worker = ReporterOf(turn.state, rebuilding, rank);
     const v1::Role role = RoleOf(rebuilding.job, rank);
@@ -154,7 +154,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Rebuilding& rebuilding,
         worker == nullptr ? UnknownIdentity(rank, role) : IdentityOf(*worker);
     identity.rank = rank;
     if (worker != nullptr) {
-      identity.local_rank = on_host[{worker->host_key, role}]++;
+      identity.local_rank = in_container[{ContainerOf(*worker), role}]++;
     }
     record.members.push_back(std::move(identity));
   }

@@ -46,8 +46,8 @@ int NaturalCompare(std::string_view a, std::string_view b) {
 using Order = std::vector<const Worker*>;
 
 // Returns the best of `joining` for the place after `before` (null: the first
-// place): one of its host, otherwise one of a host without a member, otherwise
-// the first.
+// place): one of its container, otherwise one of its host, otherwise one of a
+// host without a member, otherwise the first.
 Order::iterator BestFor(const Worker* before, const Order& members,
                         Order& joining) {
   const auto of_host = [](const Worker* host) {
@@ -55,8 +55,12 @@ Order::iterator BestFor(const Worker* before, const Order& members,
         [host](const Worker* one) { return one->host_key == host->host_key; };
   };
   if (before != nullptr) {
-    const auto it =
-        std::find_if(joining.begin(), joining.end(), of_host(before));
+    auto it =
+        std::find_if(joining.begin(), joining.end(), [&](const Worker* one) {
+          return ContainerOf(*one) == ContainerOf(*before);
+        });
+    if (it == joining.end())
+      it = std::find_if(joining.begin(), joining.end(), of_host(before));
     if (it != joining.end()) return it;
   }
   const auto it =
@@ -87,27 +91,40 @@ Order InPlace(const Order& members, Order joining, int first_rank) {
   return order;
 }
 
-bool IsPacked(const Order& order) {
-  std::set<std::string_view> hosts;
-  std::string_view last;
+// Those with the same key follow one another.
+template <typename KeyOf>
+bool IsPackedBy(const KeyOf& key_of, const Order& order) {
+  std::set<decltype(key_of(*order.front()))> seen;
   for (size_t i = 0; i < order.size(); ++i) {
-    const std::string_view host = order[i]->host_key;
-    if (i > 0 && host == last) continue;
-    if (!hosts.insert(host).second) return false;
-    last = host;
+    const auto key = key_of(*order[i]);
+    if (i > 0 && key == key_of(*order[i - 1])) continue;
+    if (!seen.insert(key).second) return false;
   }
   return true;
+}
+
+bool IsPacked(const Order& order) {
+  return IsPackedBy(ContainerOf<Worker>, order) &&
+         IsPackedBy(
+             [](const Worker& one) -> std::string_view { return one.host_key; },
+             order);
 }
 
 Order Packed(const Order& members, const Order& joining) {
   Order all = members;
   all.insert(all.end(), joining.begin(), joining.end());
-  std::map<std::string_view, size_t> first;
-  for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i]->host_key, i);
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const Worker* a, const Worker* b) {
-                     return first.at(a->host_key) < first.at(b->host_key);
-                   });
+  std::map<std::string_view, size_t> host;
+  std::map<ContainerKey, size_t> container;
+  for (size_t i = 0; i < all.size(); ++i) {
+    host.emplace(all[i]->host_key, i);
+    container.emplace(ContainerOf(*all[i]), i);
+  }
+  const auto place = [&](const Worker* one) {
+    return std::pair(host.at(one->host_key), container.at(ContainerOf(*one)));
+  };
+  std::stable_sort(
+      all.begin(), all.end(),
+      [&](const Worker* a, const Worker* b) { return place(a) < place(b); });
   return all;
 }
 
@@ -139,6 +156,7 @@ MemberIdentity IdentityOf(const Worker& worker) {
   identity.incarnation = worker.incarnation;
   identity.host = worker.host;
   identity.host_key = worker.host_key;
+  identity.container = worker.container;
   identity.pid = worker.pid;
   identity.data_address = worker.data_address;
   identity.device = worker.device;
@@ -150,12 +168,12 @@ MemberIdentity IdentityOf(const Worker& worker) {
 std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers) {
   std::vector<MemberIdentity> table;
-  std::map<std::pair<std::string_view, v1::Role>, int> on_host;
+  std::map<std::pair<ContainerKey, v1::Role>, int> in_container;
   table.reserve(workers.size());
   for (const Worker* worker : workers) {
     MemberIdentity identity = IdentityOf(*worker);
     identity.rank = static_cast<int>(table.size());
-    identity.local_rank = on_host[{worker->host_key, worker->role}]++;
+    identity.local_rank = in_container[{ContainerOf(*worker), worker->role}]++;
     table.push_back(std::move(identity));
   }
   return table;

@@ -27,10 +27,11 @@ namespace ringmaster::coordinator {
 
 // Returns the order of ranks of a generation with `members`, who have the ranks
 // of the previous one, counted from `first_rank`, and `joining`, packed by
-// host. If the joining fill the gaps between the members so that the ranks of
-// each host follow one another, every member keeps its rank. Otherwise the
-// members keep their order: hosts are in the order of their lowest member's
-// rank, then those of the joining; within a host members come first.
+// host, and by container within a host. If the joining fill the gaps between the
+// members so that the ranks of each follow one another, every member keeps its
+// rank. Otherwise the members keep their order: hosts are in the order of their
+// lowest member's rank, then those of the joining; within a container members
+// come first.
 [[nodiscard]] std::vector<const Worker*> OrderRanks(
     const std::vector<const Worker*>& members,
     const std::vector<const Worker*>& joining, int first_rank = 0);
@@ -39,7 +40,7 @@ namespace ringmaster::coordinator {
 [[nodiscard]] MemberIdentity IdentityOf(const Worker& worker);
 
 // Returns the member table for `workers` in this order of ranks; a local rank
-// counts the earlier ranks of the same role on the same host.
+// counts the earlier ranks of the same role in the same container.
 [[nodiscard]] std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/ascii.h"
 namespace ringmaster::coordinator {
 namespace {
 
@@ -57,14 +58,18 @@ TEST(RendezvousTest, GangTimeIsNowWithMaxLaterWithMinNeverBelow) {
             now + absl::Seconds(1));
 }
 
-// "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none.
+// "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none. "x0a" is in
+// container a of x, and "xb" in its container b.
 std::vector<Worker> WorkersOf(const std::vector<std::string>& texts) {
   std::vector<Worker> workers;
   for (const std::string& text : texts) {
     Worker worker;
     worker.name = text;
     worker.host_key = text.substr(0, 1);
-    if (text.size() > 1) worker.rank = text[1] - '0';
+    if (text.size() > 1 && absl::ascii_isdigit(text[1]))
+      worker.rank = text[1] - '0';
+    if (absl::ascii_isalpha(text.back()) && text.size() > 1)
+      worker.container = text.back();
     workers.push_back(worker);
   }
   return workers;
@@ -103,6 +108,24 @@ TEST(RendezvousTest, HostsStayTogetherEvenIfRanksMove) {
   EXPECT_EQ(OrderOf({"x0", "y1"}, {"x"}), "x0 x y1");
   EXPECT_EQ(OrderOf({"x0", "x2", "y3"}, {"y"}), "x0 x2 y3 y");
   EXPECT_EQ(OrderOf({"x0", "z2"}, {"z", "x", "w"}), "x0 x z2 z w");
+}
+
+TEST(RendezvousTest, ContainersOfAHostStayTogetherAndSoDoTheirWorkers) {
+  EXPECT_EQ(OrderOf({}, {"xa", "xb", "y", "xa"}), "xa xa xb y");
+  EXPECT_EQ(OrderOf({"x0a", "y1"}, {"xb"}), "x0a xb y1");
+  EXPECT_EQ(OrderOf({"x0a", "x1b"}, {"xa"}), "x0a xa x1b");
+  // Into the gap after one of a host go those of its container, then those of the host.
+  EXPECT_EQ(OrderOf({"x0a", "y3"}, {"xb", "xa"}), "x0a xa xb y3");
+}
+
+TEST(RendezvousTest, LocalRanksCountPerContainer) {
+  std::vector<Worker> workers = WorkersOf({"xa", "xa", "xb", "ya", "ya"});
+  std::vector<const Worker*> order;
+  for (const Worker& worker : workers) order.push_back(&worker);
+  std::vector<int> local_ranks;
+  for (const MemberIdentity& identity : AssignRanks(order))
+    local_ranks.push_back(identity.local_rank);
+  EXPECT_EQ(local_ranks, (std::vector<int>{0, 1, 0, 0, 1}));
 }
 
 TEST(RendezvousTest, LocalRanksCountPerHost) {

@@ -67,8 +67,10 @@ struct HelloReceived {
   v1::Role role = v1::ROLE_WORKER;
   int protocol_min = 1;
   int protocol_max = 1;
+  // As MemberIdentity has them.
   std::string host;
   std::string host_key;
+  std::string container = {};
   int64_t pid = 0;
   Device device;
   // Made by the adapter from advertise_host (or the stream's address) and port.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -166,7 +167,8 @@ struct MemberIdentity {
   std::string worker;
   uint64_t incarnation = 0;
   std::string host;
-  // Equal on workers that share a machine (or network namespace).
+  // Equal on workers of one host: a machine, a network namespace, or a node of
+  // Kubernetes. A host is lost, left out or drained as a whole.
   std::string host_key;
   int64_t pid = 0;
   // HOST:PORT, or [HOST]:PORT for IPv6.
@@ -176,10 +178,20 @@ struct MemberIdentity {
   // SHA-256 of the resume key that its hello gave; empty: none. Peers do not
   // see it.
   std::string resume_key_hash = {};
+  // Tells the containers of a host apart; empty where it is not divided.
+  std::string container = {};
 
   friend bool operator==(const MemberIdentity&,
                          const MemberIdentity&) = default;
 };
+
+// The place of a worker or a member, with everybody that it can share memory with
+// and reach over loopback: a host, or one container of it.
+using ContainerKey = std::pair<std::string_view, std::string_view>;
+template <typename T>
+[[nodiscard]] ContainerKey ContainerOf(const T& one) {
+  return {one.host_key, one.container};
+}
 
 // "worker", "parameter server": for sentences.
 [[nodiscard]] std::string_view NameOf(v1::Role role);

@@ -44,8 +44,10 @@ struct Worker {
   v1::WorkerState state = v1::WORKER_STATE_IDLE;
   v1::Role role = v1::ROLE_WORKER;
   Device device;
+  // As MemberIdentity has them.
   std::string host;
   std::string host_key;
+  std::string container = {};
   int64_t pid = 0;
   std::string data_address;
   std::string version;

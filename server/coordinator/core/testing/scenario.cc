@@ -341,6 +341,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process = Process();
       process.incarnation = ++last_incarnation_;
       process.host = words.Text("host", "h-" + name);
+      process.container = words.Text("container", "");
       process.pid = 100 + static_cast<int64_t>(last_incarnation_);
       process.role = words.Text("role", "") == "ps" ? v1::ROLE_PARAMETER_SERVER
                                                     : v1::ROLE_WORKER;
@@ -364,6 +365,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.protocol_max = static_cast<int>(words.Number(
         "protocol_max", words.Number("protocol", kNewestProtocol)));
     hello.host = hello.host_key = process.host;
+    hello.container = process.container;
     hello.pid = process.pid;
     hello.data_address = process.host + ":9000";
     hello.version = "1.0";

@@ -9,7 +9,7 @@
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
-//   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
+//   join NAMES [host=H [container=C]] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
 //         [key=T] [encrypts=yes] [commands=no] [labels=K:V,K:V]
 //         [memory=N]
 //                                     hello of new process lives; its resume key
@@ -110,6 +110,7 @@ class Scenario {
     int64_t generation = 0;
     uint64_t formed_by = 0;
     std::string host;
+    std::string container;
     int64_t pid = 0;
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;

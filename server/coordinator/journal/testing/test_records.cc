@@ -24,6 +24,7 @@ MemberIdentity SomeMember() {
   member.incarnation = 0xFEDCBA9876543210;
   member.host = "h1";
   member.host_key = "h1/net:4";
+  member.container = "c1";
   member.pid = 4711;
   member.data_address = "[fe80::1]:9000";
   member.device = {v1::DEVICE_KIND_CUDA, 3};
