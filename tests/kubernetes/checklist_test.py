@@ -188,6 +188,21 @@ BROKEN = [
     ("gpus_have_what_nccl_needs", "gpu", lambda m: worker(m).mounts["/dev/shm"]["emptyDir"].pop("medium")),
     ("gpus_have_what_nccl_needs", "gpu", lambda m: set_env(worker(m), "NCCL_SOCKET_IFNAME", {"value": "eth"})),
     ("gpus_have_what_nccl_needs", "gpu", lambda m: worker(m).spec["tolerations"].pop()),
+    ("ports_are_those_of_the_flags", "everything", lambda m: set_argument(coordinator(m), "page_listen", "0.0.0.0:443")),
+    ("the_network_lets_through_what_is_needed_and_no_more", "everything", lambda m: remove(m, "NetworkPolicy", "page-serves")),
+    ("the_network_lets_through_what_is_needed_and_no_more", "everything", lambda m: policy(
+        m, "page-serves")["ingress"][0]["from"].pop()),
+    ("the_page_asks_those_who_reach_it", "cpu", lambda m: set_argument(coordinator(m), "page_listen", "0.0.0.0:29480")),
+    ("the_page_asks_those_who_reach_it", "cpu", lambda m: set_argument(coordinator(m), "page_listen", None)),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: set_argument(coordinator(m), "page_listen", "127.0.0.1:29480")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: set_argument(coordinator(m), "access_file", "/tmp/access.yaml")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: remove(m, "Service", "ringmaster-page")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: m.named(
+        "Certificate", "ringmaster-coordinator-tls")["spec"]["dnsNames"].remove("ringmaster-page.ringmaster.svc")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: m.of_kind("Ingress")[0]["spec"]["rules"][0].update(host="other.example.com")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: m.of_kind("Ingress")[0]["spec"].pop("tls")),
+    ("the_page_asks_those_who_reach_it", "everything", lambda m: m.of_kind("Ingress")[0]["spec"]["rules"][0]["http"]["paths"][0][
+        "backend"]["service"].update(name="ringmaster-coordinator")),
     ("all_pods_are_scraped", "everything", lambda m: worker(m).container["ports"].pop()),
     ("all_pods_are_scraped", "everything", lambda m: remove(m, "PrometheusRule", "ringmaster")),
     ("all_pods_are_scraped", "everything", lambda m: m.of_kind("ConfigMap")[0]["metadata"]["labels"].pop("grafana_dashboard")),

@@ -182,6 +182,7 @@ def the_network_lets_through_what_is_needed_and_no_more(manifests):
         "dns of the node": End(address="169.254.20.10"),
         "internet": End(address="192.0.2.1"),
         "API server": End(address="10.96.0.1"),
+        "ingress controller": End(namespace="ingress-nginx"),
         "prometheus": End(namespace="monitoring", labels={"app.kubernetes.io/name": "prometheus"}),
     }
     coordinator = manifests.pods_of("coordinator")[0].port_of("listen")
@@ -190,11 +191,16 @@ def the_network_lets_through_what_is_needed_and_no_more(manifests):
         wanted |= {(name, dns, 53, protocol) for dns in ("dns", "dns of the node") for protocol in ("TCP", "UDP")}
         wanted.add((name, "coordinator", coordinator, "TCP"))
         wanted |= {(name, other, port, "TCP") for other in members for port in pod.data_ports}
+    page = manifests.pods_of("coordinator")[0].ports.get("page")
+    if page:
+        wanted.add(("user", "coordinator", page, "TCP"))
+    if manifests.of_kind("Ingress"):
+        wanted.add(("ingress controller", "coordinator", page, "TCP"))
     if manifests.of_kind("PodMonitor"):
         wanted |= {("prometheus", pod.component, pod.port_of("metrics_listen"), "TCP") for pod in manifests.pods}
     # NCCL takes any port.
     any_port = any(pod.flags.get("device") == "cuda" for pod in manifests.pods)
-    ports = sorted({port for *_, port, _ in wanted} | {22, 443, 8081, 9464, 29499, 29600, 40000})
+    ports = sorted({port for *_, port, _ in wanted} | {22, 443, 8081, 9464, 29480, 29499, 29600, 40000})
     inside = {pod.component for pod in manifests.pods}
     for source in ends:
         for target in ends:
@@ -260,3 +266,44 @@ def a_job_set_ends_with_its_workers(manifests):
         jobs = {job["name"]: job for job in spec["replicatedJobs"]}
         if jobs["worker"].get("dependsOn") != [{"name": "coordinator", "status": "Ready"}]:
             yield "workers do not wait for the coordinator"
+
+
+@check
+def the_page_asks_those_who_reach_it(manifests):
+    """On loopback without TLS, where only `kubectl port-forward` leads; or with TLS and tokens."""
+    for pod in manifests.pods_of("coordinator"):
+        is_local = pod.flags.get("page_listen", "").startswith("127.0.0.1:")
+        has_tls = "RINGMASTER_TLS_KEY_FILE" in pod.env
+        if "page_listen" not in pod.flags:
+            if not has_tls:
+                yield f"{pod.owner} has no page"
+        elif is_local == has_tls:
+            yield f"{pod.owner}: a page at {pod.flags['page_listen']}, {'with' if has_tls else 'without'} TLS"
+        if not is_local and "page_listen" in pod.flags:
+            directory = pod.flags.get("access_file", "").rsplit("/", 1)[0]
+            if "secret" not in pod.mounts.get(directory, {}):
+                yield f"{pod.owner}: the page's tokens are in no mounted secret"
+        services = [each for each in manifests.of_kind("Service")
+                    if any(port.get("targetPort") == "page" for port in each["spec"]["ports"])]
+        if len(services) != int("page" in pod.ports):
+            yield f"{pod.owner}: {len(services)} services lead to the page"
+            continue
+        names = {name for each in manifests.of_kind("Certificate") for name in each["spec"].get("dnsNames", [])
+                 if each["metadata"]["name"] == "ringmaster-coordinator-tls"}
+        for service in services:
+            called = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+            if called not in names:
+                yield f"the page does not answer to {called}"
+        for ingress in manifests.of_kind("Ingress"):
+            spec = ingress["spec"]
+            hosts = {rule["host"] for rule in spec["rules"]}
+            if not hosts <= names:
+                yield f"the page does not answer to {sorted(hosts - names)}"
+            if {host for entry in spec.get("tls", []) for host in entry["hosts"]} != hosts:
+                yield f"Ingress {ingress['metadata']['name']}: clear text for one of {sorted(hosts)}"
+            for rule in spec["rules"]:
+                for path in rule["http"]["paths"]:
+                    backend = path["backend"]["service"]
+                    if not any(service["metadata"]["name"] == backend["name"] and
+                               service["spec"]["ports"][0]["name"] == backend["port"].get("name") for service in services):
+                        yield f"Ingress {ingress['metadata']['name']} leads to {backend}"

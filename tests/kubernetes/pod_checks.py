@@ -139,6 +139,8 @@ def ports_are_those_of_the_flags(manifests):
             wanted["data"] = pod.data_ports[0]
         else:
             wanted["grpc"] = pod.port_of("listen")
+            if not pod.flags.get("page_listen", "127.0.0.1:").startswith("127.0.0.1:"):
+                wanted["page"] = pod.port_of("page_listen")
         if pod.ports != wanted:
             yield f"{pod.owner}: ports are {pod.ports}, flags say {wanted}"
         for flag in ("listen", "health_listen", "metrics_listen"):

@@ -65,7 +65,8 @@ class Pods:
         # Of hosts that are not each a node of its own: {address: the node's name}.
         self.nodes = {}
         # The cluster's directories, and those in their place.
-        self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume", "/opt/ringmaster/licenses": LICENSES}
+        self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume", "/opt/ringmaster/licenses": LICENSES,
+                            "/etc/ringmaster/access": f"{cluster.directory}/access"}
         (cluster.directory / "volume").mkdir()
         cluster.directory.chmod(0o755)
         # Where a user without rights can run them.
@@ -122,6 +123,16 @@ def make_certificates(manifests, directory):
         # Mode 0440, of the pods' group.
         (target / "tls.key").chmod(0o440)
         os.chown(target / "tls.key", 0, pod.spec["securityContext"]["fsGroup"])
+
+
+def make_access_file(directory):
+    """The secret with the access file; returns alice's token."""
+    (directory / "access").mkdir()
+    token = directory / "alice.token"
+    entry = subprocess.run([binary("ringctl"), "pki", "token", "viewer", "alice", "--out", token], check=True, capture_output=True,
+                           text=True).stdout
+    (directory / "access" / "access.yaml").write_text(f"tokens:\n{entry}" if not entry.startswith("tokens:") else entry)
+    return token.read_text().strip()
 
 
 class Run:
@@ -220,6 +231,22 @@ class Pool:
         return process
 
 
+# Prints the code of the answer, or the error.
+PAGE = """
+import http.client, socket, ssl, sys
+address, name, authority, token = sys.argv[1:]
+connection = http.client.HTTPConnection(address, 29480, timeout=20)
+try:
+    connection.sock = socket.create_connection((address, 29480), 20)
+    if authority:
+        connection.sock = ssl.create_default_context(cafile=authority).wrap_socket(connection.sock, server_hostname=name)
+    connection.request("GET", "/api/state", headers={"Host": name, **({"Authorization": f"Bearer {token}"} if token else {})})
+    print(connection.getresponse().status)
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
 class PodsTest(unittest.TestCase):
     def setUp(self):
         why = namespaces_unavailable() or mount_namespaces_unavailable()
@@ -236,6 +263,7 @@ class PodsTest(unittest.TestCase):
             self.pods.nodes = {host.address: node for host in nodes}
         if manifests.of_kind("Certificate"):
             make_certificates(manifests, cluster.directory)
+            self.token = make_access_file(cluster.directory)
         self.environment = {**os.environ, **self.pods.environment(self.coordinator, "ringmaster-coordinator-0", head.address)}
         cluster.coordinator_host = head
         self.start_coordinator()
@@ -291,6 +319,8 @@ class PodsTest(unittest.TestCase):
             before = pids_of(self.job(cluster, job))
             self.assertEqual(set(before), set(run.running))
             self.assert_ports_answer(run)
+            self.assertEqual(self.page(cluster.coordinator_host, "127.0.0.1", "localhost:29480"), "200")
+            self.assertEqual(self.page(run.running[min(run.running)][2], hosts[0].address, "localhost:29480"), "ConnectionRefusedError")
 
             self.assert_restricted(run)
 
@@ -329,6 +359,11 @@ class PodsTest(unittest.TestCase):
     def test_parameter_servers_and_workers_train_with_tls(self):
         with Hosts(5) as hosts, Cluster() as cluster:
             run = self.start(cluster, hosts, "everything")
+            # The page, as the Ingress and pods of the cluster reach it.
+            reader, address = run.running[min(run.running)][2], hosts[0].address
+            for name in ("ringmaster.example.com", "ringmaster-page.ringmaster.svc"):
+                self.assertEqual(self.page(reader, address, name, cluster.directory / "ca.crt", self.token), "200")
+            self.assertEqual(self.page(reader, address, "ringmaster.example.com", cluster.directory / "ca.crt"), "401")
             job = self.submit(cluster, "--set=train.parameter_server.servers=2", "--set=train.steps=60")
             self.assertEqual(run.await_state(timeout=120), SUCCEEDED)
             self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_SUCCEEDED")
@@ -395,6 +430,11 @@ class PodsTest(unittest.TestCase):
             self.assertEqual(run.await_state(timeout=60), FAILED)
             self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_FAILED")
             self.assertEqual((run.codes[0], run.failures), (5, 0))
+
+    def page(self, host, address, name, authority="", token=""):
+        """How the page at `address` answers somebody in `host` who calls it `name`."""
+        return subprocess.run([*host.prefix(), sys.executable, "-c", PAGE, address, name, authority, token], capture_output=True, text=True,
+                              timeout=60, check=True).stdout.strip()
 
     def await_successor(self, run, name, job):
         """Waits until another pod has taken the place of `name`, and trains."""

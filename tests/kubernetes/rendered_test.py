@@ -64,6 +64,13 @@ class KustomizeTest(unittest.TestCase):
                 with self.subTest(check=name, components=components):
                     self.assertEqual(list(check(manifests)), [])
 
+    def test_a_page_without_an_ingress_passes_all_checks(self):
+        manifests = Manifests(yaml.safe_load_all(self.render({
+            "resources": ["../gpu"], "components": ["../../components/tls", "../../components/page"]})))
+        for name, check in checklist.CHECKS.items():
+            with self.subTest(check=name):
+                self.assertEqual(list(check(manifests)), [])
+
     def render(self, kustomization):
         """What kustomize makes of an overlay beside ours."""
         with tempfile.TemporaryDirectory() as directory:

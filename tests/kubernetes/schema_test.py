@@ -51,7 +51,7 @@ class SchemaTest(unittest.TestCase):
                     self.assertEqual(problems_of(each), [])
 
     def test_a_field_that_nobody_knows_is_found_wherever_it_is(self):
-        free = {"labels", "matchLabels", "selector", "nodeSelector", "data", "requests", "limits"}
+        free = {"labels", "annotations", "matchLabels", "selector", "nodeSelector", "data", "requests", "limits"}
         for overlay in OVERLAYS:
             for each in load(overlay).objects:
                 for path in places(each):
@@ -69,9 +69,10 @@ class SchemaTest(unittest.TestCase):
                  ("PodDisruptionBudget", "maxUnavailable", 1.5), ("NetworkPolicy", "policyTypes", ["Out"]),
                  ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper"),
                  ("Deployment", "strategy", {"type": "Rolling"}), ("Deployment", "serviceName", "pods"),
-                 ("HorizontalPodAutoscaler", "maxReplicas", 0), ("HorizontalPodAutoscaler", "metrics", [])]
+                 ("HorizontalPodAutoscaler", "maxReplicas", 0), ("HorizontalPodAutoscaler", "metrics", []),
+                 ("Ingress", "rules", [])]
         for kind, field, value in wrong:
-            objects = [each for overlay in ("cpu", "pool-autoscaled") for each in load(overlay).of_kind(kind)]
+            objects = [each for overlay in ("cpu", "pool-autoscaled", "everything") for each in load(overlay).of_kind(kind)]
             broken = copy.deepcopy(objects[0])
             broken["spec"][field] = value
             with self.subTest(kind=kind, field=field):
