@@ -71,6 +71,14 @@ def autoscaler(manifests):
     return manifests.of_kind("HorizontalPodAutoscaler")[0]["spec"]
 
 
+def runtime(manifests):
+    return manifests.of_kind("ClusterTrainingRuntime")[0]
+
+
+def run_of(manifests):
+    return manifests.job_sets[0][1]
+
+
 def remove(manifests, kind, name):
     manifests.objects.remove(manifests.named(kind, name))
 
@@ -188,10 +196,37 @@ BROKEN = [
     ("gpus_have_what_nccl_needs", "gpu", lambda m: worker(m).mounts["/dev/shm"]["emptyDir"].pop("medium")),
     ("gpus_have_what_nccl_needs", "gpu", lambda m: set_env(worker(m), "NCCL_SOCKET_IFNAME", {"value": "eth"})),
     ("gpus_have_what_nccl_needs", "gpu", lambda m: worker(m).spec["tolerations"].pop()),
+    ("nothing_needs_a_shell", "trainjob", lambda m: m.pods_of("submit")[0].container.update(args=["--help"])),
+    ("ports_are_those_of_the_flags", "trainjob", lambda m: m.pods_of("submit")[0].container.update(
+        ports=[{"name": "x", "containerPort": 1}])),
     ("ports_are_those_of_the_flags", "everything", lambda m: set_argument(coordinator(m), "page_listen", "0.0.0.0:443")),
+    ("namespace_is_restricted", "trainjob", lambda m: runtime(m)["metadata"].update(namespace="ringmaster")),
+    ("the_coordinator_has_an_address_that_stays", "trainjob", lambda m: set_env(worker(m), "JOBSET_NAME", {"value": "run"})),
+    ("the_coordinator_has_an_address_that_stays", "trainjob", lambda m: set_argument(
+        m.pods_of("submit")[0], "coordinator", "ringmaster-coordinator:29400")),
+    ("the_coordinator_has_an_address_that_stays", "trainjob", lambda m: run_of(m)["network"].update(enableDNSHostnames=False)),
+    ("a_lost_worker_is_replaced_and_nobody_else", "trainjob", lambda m: worker(m).workload["podFailurePolicy"]["rules"][1][
+        "onExitCodes"].update(containerName="worker")),
+    ("finished_runs_are_removed", "trainjob", lambda m: run_of(m).update(ttlSecondsAfterFinished=60)),
+    ("the_network_lets_through_what_is_needed_and_no_more", "trainjob", lambda m: remove(
+        m, "NetworkPolicy", "submit-reaches-coordinator")),
     ("the_network_lets_through_what_is_needed_and_no_more", "everything", lambda m: remove(m, "NetworkPolicy", "page-serves")),
     ("the_network_lets_through_what_is_needed_and_no_more", "everything", lambda m: policy(
         m, "page-serves")["ingress"][0]["from"].pop()),
+    ("a_job_set_ends_with_its_workers", "trainjob", lambda m: run_of(m)["successPolicy"].update(targetReplicatedJobs=["submit"])),
+    ("a_job_set_ends_with_its_workers", "trainjob", lambda m: run_of(m)["replicatedJobs"][1].pop("dependsOn")),
+    ("a_runtime_is_what_trainer_takes", "trainjob", lambda m: run_of(m)["replicatedJobs"][2]["template"].pop("metadata")),
+    ("a_runtime_is_what_trainer_takes", "trainjob", lambda m: worker(m).container.update(name="worker")),
+    ("a_runtime_is_what_trainer_takes", "trainjob", lambda m: run_of(m)["replicatedJobs"][2].update(replicas=2)),
+    ("a_runtime_is_what_trainer_takes", "trainjob", lambda m: runtime(m)["spec"].update(mlPolicy={"torch": {}})),
+    ("a_runtime_is_what_trainer_takes", "trainjob", lambda m: runtime(m)["metadata"]["labels"].pop("trainer.kubeflow.org/framework")),
+    ("a_run_that_queues_waits_for_its_turn", "kueue", lambda m: worker(m).workload.pop("suspend")),
+    ("a_run_that_queues_waits_for_its_turn", "cpu", lambda m: worker(m).workload.update(suspend=True)),
+    ("a_run_that_queues_waits_for_its_turn", "kueue", lambda m: worker(m).workload.update(parallelism=1)),
+    ("a_run_that_queues_waits_for_its_turn", "kueue", lambda m: m.of_kind("Job")[0]["metadata"]["annotations"].pop(
+        "kueue.x-k8s.io/job-completions-equal-parallelism")),
+    ("a_run_that_queues_waits_for_its_turn", "pool", lambda m: m.of_kind("Deployment")[0]["metadata"]["labels"].update(
+        {"kueue.x-k8s.io/queue-name": "ringmaster"})),
     ("the_page_asks_those_who_reach_it", "cpu", lambda m: set_argument(coordinator(m), "page_listen", "0.0.0.0:29480")),
     ("the_page_asks_those_who_reach_it", "cpu", lambda m: set_argument(coordinator(m), "page_listen", None)),
     ("the_page_asks_those_who_reach_it", "everything", lambda m: set_argument(coordinator(m), "page_listen", "127.0.0.1:29480")),

@@ -65,9 +65,15 @@ def the_coordinator_has_an_address_that_stays(manifests):
     pod = manifests.pods_of("coordinator")[0]
     port = pod.port_of("listen")
     for member in manifests.pods:
-        if not member.is_member:
+        if member is pod or member.component == "coordinator":
             continue
         name, _, said = member.flags.get("coordinator", "").partition(":")
+        if member.owner.startswith("ClusterTrainingRuntime"):
+            # There is a coordinator for each TrainJob, whose JobSet has its name.
+            label = "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
+            if name != "$(JOBSET_NAME)-coordinator-0-0.$(JOBSET_NAME)" or said != str(port) or member.env.get("JOBSET_NAME") != label:
+                yield f"{member.owner} looks for the coordinator at {name}:{said}, with JOBSET_NAME {member.env.get('JOBSET_NAME')}"
+            continue
         services = [each for each in manifests.of_kind("Service") if each["metadata"]["name"] == name]
         if not services or said != str(port):
             yield f"{member.owner} looks for the coordinator at {name}:{said}"
@@ -77,6 +83,9 @@ def the_coordinator_has_an_address_that_stays(manifests):
             yield f"service {name} has no address that stays, or only when the coordinator is ready"
         if spec["ports"] != [{"name": "grpc", "port": port, "targetPort": "grpc", "appProtocol": "grpc"}]:
             yield f"service {name}: ports are {spec['ports']}"
+    for owner, job_set in manifests.job_sets:
+        if job_set.get("network") != {"enableDNSHostnames": True, "publishNotReadyAddresses": True}:
+            yield f"{owner}: its pods have no names, or only when they are ready: {job_set.get('network')}"
     for workload in manifests.of_kind("StatefulSet"):
         name = workload["spec"]["serviceName"]
         own = [each for each in manifests.of_kind("Service") if each["metadata"]["name"] == name]
@@ -159,10 +168,13 @@ def finished_runs_are_removed(manifests):
     for each in manifests.of_kind("Job") + manifests.of_kind("JobSet"):
         if "ttlSecondsAfterFinished" not in each["spec"]:
             yield f"{each['kind']} {each['metadata']['name']} stays for ever"
-    for each in manifests.of_kind("JobSet"):
-        for job in each["spec"]["replicatedJobs"]:
+    for owner, job_set in manifests.job_sets:
+        for job in job_set["replicatedJobs"]:
             if "ttlSecondsAfterFinished" in job["template"]["spec"]:
-                yield f"JobSet {each['metadata']['name']}: its Job {job['name']} would go before it"
+                yield f"{owner}: its Job {job['name']} would go before it"
+        # Trainer makes another one for a TrainJob that has none.
+        if owner.startswith("ClusterTrainingRuntime") and "ttlSecondsAfterFinished" in job_set:
+            yield f"{owner}: a TrainJob that has ended would begin again"
 
 
 @check
@@ -188,9 +200,10 @@ def the_network_lets_through_what_is_needed_and_no_more(manifests):
     coordinator = manifests.pods_of("coordinator")[0].port_of("listen")
     wanted = {("user", "coordinator", coordinator, "TCP")}
     for name, pod in members.items():
+        wanted |= {(name, other, port, "TCP") for other in members for port in pod.data_ports}
+    for name in {pod.component for pod in manifests.pods} - {"coordinator"}:
         wanted |= {(name, dns, 53, protocol) for dns in ("dns", "dns of the node") for protocol in ("TCP", "UDP")}
         wanted.add((name, "coordinator", coordinator, "TCP"))
-        wanted |= {(name, other, port, "TCP") for other in members for port in pod.data_ports}
     page = manifests.pods_of("coordinator")[0].ports.get("page")
     if page:
         wanted.add(("user", "coordinator", page, "TCP"))
@@ -222,6 +235,8 @@ def evictions_are_bounded(manifests):
     budgets = {pod.component: [each["spec"] for each in manifests.of_kind("PodDisruptionBudget")
                                if selects(each["spec"]["selector"], pod.labels)] for pod in manifests.pods}
     for pod in manifests.pods:
+        if pod.is_command:
+            continue
         if len(budgets[pod.component]) != 1:
             yield f"{pod.owner} has {len(budgets[pod.component])} budgets"
             continue
@@ -256,16 +271,60 @@ def all_pods_are_scraped(manifests):
 
 @check
 def a_job_set_ends_with_its_workers(manifests):
-    for each in manifests.of_kind("JobSet"):
-        spec = each["spec"]
-        if spec.get("successPolicy") != {"operator": "All", "targetReplicatedJobs": ["worker"]}:
-            yield f"successPolicy is {spec.get('successPolicy')}"
+    for owner, spec in manifests.job_sets:
+        names = {job["template"]["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: job["name"]
+                 for job in spec["replicatedJobs"]}
+        if spec.get("successPolicy") != {"operator": "All", "targetReplicatedJobs": [names["worker"]]}:
+            yield f"{owner}: successPolicy is {spec.get('successPolicy')}"
         rules = spec.get("failurePolicy", {}).get("rules", [])
         if not rules or rules[0].get("action") != "FailJobSet" or rules[0].get("onJobFailureReasons") != ["PodFailurePolicy"]:
-            yield "a permanent exit code restarts the JobSet"
-        jobs = {job["name"]: job for job in spec["replicatedJobs"]}
-        if jobs["worker"].get("dependsOn") != [{"name": "coordinator", "status": "Ready"}]:
-            yield "workers do not wait for the coordinator"
+            yield f"{owner}: a permanent exit code restarts the JobSet"
+        for job in spec["replicatedJobs"]:
+            wanted = None if job["name"] == names["coordinator"] else [{"name": names["coordinator"], "status": "Ready"}]
+            if job.get("dependsOn") != wanted:
+                yield f"{owner}: {job['name']} waits for {job.get('dependsOn')}, not for {wanted}"
+
+
+@check
+def a_runtime_is_what_trainer_takes(manifests):
+    """What Trainer's webhooks and plug-ins ask for."""
+    for each in manifests.of_kind("ClusterTrainingRuntime"):
+        steps = {}
+        for job in each["spec"]["template"]["spec"]["replicatedJobs"]:
+            step = job["template"].get("metadata", {}).get("labels", {}).get("trainer.kubeflow.org/trainjob-ancestor-step")
+            steps.setdefault(step, []).append(job)
+        if [job["name"] for job in steps.get("trainer", [])] != ["node"] or set(steps) != {None, "trainer"}:
+            yield f"the steps of the run are {[(step, job['name']) for step, jobs in steps.items() for job in jobs]}"
+            continue
+        (node,) = steps["trainer"]
+        pods = node["template"]["spec"]
+        if node.get("replicas") != 1 or [container["name"] for container in pods["template"]["spec"]["containers"]] != ["node"]:
+            yield "Trainer counts the pods of one Job, and sets the resources of its container `node`"
+        if each["spec"].get("mlPolicy") != {"numNodes": pods["completions"]}:
+            yield f"mlPolicy is {each['spec'].get('mlPolicy')}, for {pods['completions']} workers"
+        if "trainer.kubeflow.org/framework" not in each["metadata"]["labels"]:
+            yield "Trainer's clients do not see which framework it is"
+
+
+@check
+def a_run_that_queues_waits_for_its_turn(manifests):
+    """Kueue's labels."""
+    for each in manifests.objects:
+        queue = each["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
+        name = f"{each['kind']} {each['metadata']['name']}"
+        if (queue is not None) != each.get("spec", {}).get("suspend", False):
+            yield f"{name}: queue {queue}, and suspend is {each.get('spec', {}).get('suspend')}"
+        if queue is not None and each["kind"] not in ("Job", "JobSet"):
+            yield f"{name} has a queue, and is no run"
+        annotations = each["metadata"].get("annotations", {})
+        fewest = annotations.get("kueue.x-k8s.io/job-min-parallelism")
+        if fewest is None:
+            continue
+        if queue is None or not 1 <= int(fewest) < each["spec"]["parallelism"]:
+            yield f"{name}: Kueue takes no job-min-parallelism {fewest}"
+        # An Indexed Job with more completions than pods would begin anew with those that are missing.
+        if annotations.get("kueue.x-k8s.io/job-completions-equal-parallelism") != "true":
+            yield f"{name}: with fewer workers it has completions that nobody makes"
 
 
 @check

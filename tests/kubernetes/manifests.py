@@ -7,7 +7,9 @@ import re
 import yaml
 
 DIRECTORY = pathlib.Path("deploy/kubernetes")
-OVERLAYS = ("cpu", "everything", "gpu", "jobset", "pool", "pool-autoscaled")
+OVERLAYS = ("cpu", "everything", "gpu", "jobset", "kueue", "pool", "pool-autoscaled", "trainjob")
+# Kinds that belong to the cluster, not to a namespace.
+CLUSTER_KINDS = ("Namespace", "ClusterTrainingRuntime")
 
 # From the table of docs/operations.md; the rest is worth another pod: 1 is a crash of one worker, which others survive.
 CRASH_CODE = 1
@@ -72,12 +74,22 @@ class Pod:
 
     @property
     def is_member(self):
-        return self.program != "coordinator"
+        return self.program in ("worker", "parameter_server")
+
+    @property
+    def is_command(self):
+        """It does one thing and ends: nobody connects to it."""
+        return self.program == "ringctl"
+
+    @property
+    def arguments(self):
+        """Those that are no flags."""
+        return [argument for argument in self.container.get("args", []) if not argument.startswith("-")]
 
     @property
     def flags(self):
         """{name: value} of its arguments."""
-        return dict(argument.lstrip("-").partition("=")[::2] for argument in self.container.get("args", []))
+        return dict(argument[2:].partition("=")[::2] for argument in self.container.get("args", []) if argument.startswith("--"))
 
     @property
     def env(self):
@@ -125,11 +137,18 @@ class Manifests:
         found = []
         for each in self.of_kind("StatefulSet") + self.of_kind("Job") + self.of_kind("Deployment"):
             found.append(Pod(f"{each['kind']} {each['metadata']['name']}", each["spec"], each["spec"]["template"]))
-        for each in self.of_kind("JobSet"):
-            for job in each["spec"]["replicatedJobs"]:
+        for owner, job_set in self.job_sets:
+            for job in job_set["replicatedJobs"]:
                 spec = job["template"]["spec"]
-                found.append(Pod(f"JobSet {each['metadata']['name']}, {job['name']}", spec, spec["template"]))
+                found.append(Pod(f"{owner}, {job['name']}", spec, spec["template"]))
         return found
+
+    @property
+    def job_sets(self):
+        """[(owner, spec)] of JobSets, and of those that a runtime makes for each TrainJob."""
+        return ([(f"JobSet {each['metadata']['name']}", each["spec"]) for each in self.of_kind("JobSet")] +
+                [(f"ClusterTrainingRuntime {each['metadata']['name']}", each["spec"]["template"]["spec"])
+                 for each in self.of_kind("ClusterTrainingRuntime")])
 
     def pods_of(self, component):
         return [pod for pod in self.pods if pod.component == component]

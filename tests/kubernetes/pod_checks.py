@@ -3,7 +3,7 @@
 import re
 
 from tests.kubernetes.checklist import check
-from tests.kubernetes.manifests import quantity, seconds
+from tests.kubernetes.manifests import CLUSTER_KINDS, quantity, seconds
 
 ALLOWED_VOLUMES = {"emptyDir", "configMap", "secret", "persistentVolumeClaim", "projected", "downwardAPI", "claimTemplate"}
 
@@ -19,7 +19,7 @@ def namespace_is_restricted(manifests):
     if len(names) != 1:
         yield f"namespaces: {sorted(names)}"
     for each in manifests.objects:
-        if each["kind"] != "Namespace" and {each["metadata"].get("namespace")} != names:
+        if {each["metadata"].get("namespace")} != ({None} if each["kind"] in CLUSTER_KINDS else names):
             yield f"{each['kind']} {each['metadata']['name']} is in namespace {each['metadata'].get('namespace')}"
 
 
@@ -105,18 +105,21 @@ def services_set_no_flags(manifests):
 def nothing_needs_a_shell(manifests):
     for pod in manifests.pods:
         if len(pod.container.get("command", [])) != 1 or \
-                pod.program not in ("coordinator", "worker", "parameter_server"):
+                pod.program not in ("coordinator", "worker", "parameter_server", "ringctl") or \
+                pod.is_command != bool(pod.arguments):
             yield f"{pod.owner} runs {pod.container.get('command')}"
         if "lifecycle" in pod.container:
             yield f"{pod.owner} has lifecycle hooks; the programs mind SIGTERM themselves"
         for argument in pod.container.get("args", []):
-            if not re.fullmatch(r"--[a-z_]+(=\S+)?", argument):
+            if not re.fullmatch(r"--[a-z_]+(=\S+)?" + (r"|[a-z/.]+" if pod.is_command else ""), argument):
                 yield f"{pod.owner}: argument {argument!r}"
 
 
 @check
 def probes_ask_the_health_port(manifests):
     for pod in manifests.pods:
+        if pod.is_command:
+            continue
         for kind, service in (("startupProbe", ""), ("livenessProbe", ""), ("readinessProbe", "ready")):
             probe = pod.container.get(kind, {})
             if probe.get("grpc") != {"port": pod.port_of("health_listen"), "service": service}:
@@ -134,6 +137,10 @@ def probes_ask_the_health_port(manifests):
 @check
 def ports_are_those_of_the_flags(manifests):
     for pod in manifests.pods:
+        if pod.is_command:
+            if pod.ports:
+                yield f"{pod.owner} has ports"
+            continue
         wanted = {"health": pod.port_of("health_listen"), "metrics": pod.port_of("metrics_listen")}
         if pod.is_member:
             wanted["data"] = pod.data_ports[0]
@@ -172,7 +179,7 @@ def resources_are_said(manifests):
 def there_is_time_to_leave(manifests):
     for pod in manifests.pods:
         grace = pod.spec.get("terminationGracePeriodSeconds", 30)
-        needed = seconds(pod.flags["drain_timeout"]) if pod.is_member else seconds(pod.flags.get("shutdown_delay", "200ms"))
+        needed = seconds(pod.flags.get("drain_timeout" if pod.is_member else "shutdown_delay", "200ms"))
         if grace < needed + 15:
             yield f"{pod.owner} is killed after {grace} s, but takes up to {needed:g} s to leave, and 15 s to end"
 

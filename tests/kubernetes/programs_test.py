@@ -27,7 +27,8 @@ class FlagsTest(unittest.TestCase):
     def test_flags_and_variables_are_the_programs_own(self):
         for overlay in OVERLAYS:
             for pod in load(overlay).pods:
-                text = subprocess.run([binary(pod.program), "--help"], capture_output=True, text=True, check=True).stdout
+                command = pod.arguments[:1] if pod.is_command else []
+                text = subprocess.run([binary(pod.program), *command, "--help"], capture_output=True, text=True, check=True).stdout
                 flags, variables = set(re.findall(r"--([a-z_]+)", text)), set(re.findall(r"Environment: (\w+)\.", text))
                 with self.subTest(overlay=overlay, pod=pod.owner):
                     self.assertEqual(set(pod.flags) - flags, set())
@@ -55,24 +56,30 @@ exec setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs --inh
 """
 
 
+# The name of the TrainJob, and so of its JobSet.
+TRAIN_JOB = "first"
+JOBSET_NAME = "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
+
+
 class Pods:
-    """Starts pods: processes in hosts, who know the coordinator by its service's name."""
+    """Starts pods: processes in hosts, who know the coordinator by its service's name, or by the one that JobSet gives its pod."""
 
     def __init__(self, cluster, coordinator_address):
         self.cluster = cluster
         self.hosts_file = cluster.directory / "hosts"
-        self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n")
+        self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n"
+                                   f"{coordinator_address} {TRAIN_JOB}-coordinator-0-0.{TRAIN_JOB}\n")
         # Of hosts that are not each a node of its own: {address: the node's name}.
         self.nodes = {}
         # The cluster's directories, and those in their place.
         self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume", "/opt/ringmaster/licenses": LICENSES,
-                            "/etc/ringmaster/access": f"{cluster.directory}/access"}
+                            "/etc/ringmaster/access": f"{cluster.directory}/access", "/etc/ringmaster/job": f"{cluster.directory}/job"}
         (cluster.directory / "volume").mkdir()
         cluster.directory.chmod(0o755)
         # Where a user without rights can run them.
         self.programs = cluster.directory / "programs"
         self.programs.mkdir()
-        for name in ("coordinator", "parameter_server", "worker"):
+        for name in ("coordinator", "parameter_server", "ringctl", "worker"):
             shutil.copy(binary(name), self.programs)
 
     def local(self, text):
@@ -81,7 +88,8 @@ class Pods:
         return text
 
     def environment(self, pod, name, address):
-        fields = {"metadata.name": name, "status.podIP": address, "spec.nodeName": self.nodes.get(address, f"node-{address}")}
+        fields = {"metadata.name": name, "status.podIP": address, "spec.nodeName": self.nodes.get(address, f"node-{address}"),
+                  JOBSET_NAME: TRAIN_JOB}
         directories = {**self.directories, "/etc/ringmaster/tls": str(self.cluster.directory / pod.component)}
         values = {key: fields.get(value, value) for key, value in pod.env.items()}
         for theirs, ours in directories.items():
@@ -92,9 +100,11 @@ class Pods:
         context = pod.spec["securityContext"]
         volume = pathlib.Path(self.directories["/var/lib/ringmaster"])
         os.chown(volume, context["fsGroup"], context["fsGroup"])
+        environment = self.environment(pod, name, host.address)
+        arguments = [re.sub(r"\$\((\w+)\)", lambda match: environment[match[1]], argument) for argument in pod.container["args"]]
         argv = ["unshare", "--mount", "sh", "-c", RESTRICTED, "sh", self.hosts_file, volume, context["runAsUser"],
-                self.programs / pod.program, *map(self.local, pod.container["args"])]
-        return self.cluster.spawn(name, list(map(str, argv)), host, self.environment(pod, name, host.address))
+                self.programs / pod.program, *map(self.local, arguments)]
+        return self.cluster.spawn(name, list(map(str, argv)), host, environment)
 
 
 def make_certificates(manifests, directory):
@@ -422,6 +432,28 @@ class PodsTest(unittest.TestCase):
             explanation = self.ringctl(cluster, "explain", second).stdout
             for worker in self.status(cluster)["workers"]:
                 self.assertRegex(explanation, rf"{worker['name']}.*cordon")
+
+    def test_a_train_job_submits_its_job_and_ends_with_it(self):
+        with Hosts(5) as hosts, Cluster() as cluster:
+            *hosts, client = hosts
+            run = self.start(cluster, hosts, "trainjob")
+            (pod,) = load("trainjob").pods_of("submit")
+            job_file = cluster.directory / "job" / "job.yaml"
+            job_file.parent.mkdir()
+            text = self.pods.local((DIRECTORY / "job.yaml").read_text())
+
+            # A job that is wrong is so for every pod.
+            job_file.write_text(text.replace("steps: 6000", "steps: -1"))
+            code = self.pods.start(pod, f"{TRAIN_JOB}-submit-0-0-a", client).wait()
+            rules = pod.workload["podFailurePolicy"]["rules"]
+            self.assertIn(code, next(rule["onExitCodes"]["values"] for rule in rules if rule["action"] == "FailJob"))
+
+            job_file.write_text(text.replace("steps: 6000", "steps: 60"))
+            # The second comes as if the first had been lost before it could tell.
+            for name in "bc":
+                self.assertEqual(self.pods.start(pod, f"{TRAIN_JOB}-submit-0-0-{name}", client).wait(), 0)
+            self.assertEqual(run.await_state(timeout=120), SUCCEEDED)
+            self.assertEqual([job["state"] for job in self.status(cluster)["jobs"]], ["JOB_STATE_SUCCEEDED"])
 
     def test_a_job_that_cannot_succeed_fails_the_run(self):
         with Hosts(3) as hosts, Cluster() as cluster:

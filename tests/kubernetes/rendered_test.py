@@ -64,12 +64,16 @@ class KustomizeTest(unittest.TestCase):
                 with self.subTest(check=name, components=components):
                     self.assertEqual(list(check(manifests)), [])
 
-    def test_a_page_without_an_ingress_passes_all_checks(self):
-        manifests = Manifests(yaml.safe_load_all(self.render({
-            "resources": ["../gpu"], "components": ["../../components/tls", "../../components/page"]})))
-        for name, check in checklist.CHECKS.items():
-            with self.subTest(check=name):
-                self.assertEqual(list(check(manifests)), [])
+    def test_other_combinations_pass_all_checks(self):
+        for kustomization in ({"resources": ["../jobset"], "components": ["../../components/kueue"]},
+                              {"resources": ["../gpu"], "components": ["../../components/trainjob"]},
+                              {"resources": ["../gpu"], "components": ["../../components/tls", "../../components/page"]}):
+            manifests = Manifests(yaml.safe_load_all(self.render(kustomization)))
+            for name, check in checklist.CHECKS.items():
+                with self.subTest(check=name, **kustomization):
+                    self.assertEqual(list(check(manifests)), [])
+            for each in manifests.of_kind("JobSet"):
+                self.assertTrue(each["spec"]["suspend"])
 
     def render(self, kustomization):
         """What kustomize makes of an overlay beside ours."""

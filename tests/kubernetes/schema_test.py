@@ -6,9 +6,10 @@ import pathlib
 import unittest
 
 import jsonschema
+import yaml
 
 from tests import report
-from tests.kubernetes.manifests import OVERLAYS, load
+from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, load
 
 SCHEMAS = {path.name: json.loads(path.read_text()) for path in pathlib.Path("tests/kubernetes/schemas").glob("*.json")}
 
@@ -40,7 +41,7 @@ def places(value, path=()):
 
 class SchemaTest(unittest.TestCase):
     def test_the_schemas_are_schemas(self):
-        self.assertEqual(len(SCHEMAS), 4)
+        self.assertEqual(len(SCHEMAS), 5)
         for schema in SCHEMAS.values():
             jsonschema.Draft7Validator.check_schema(schema)
 
@@ -50,10 +51,34 @@ class SchemaTest(unittest.TestCase):
                 with self.subTest(overlay=overlay, kind=each["kind"], name=each["metadata"]["name"]):
                     self.assertEqual(problems_of(each), [])
 
+    def test_the_train_job_fits_its_runtime(self):
+        train_job = yaml.safe_load((DIRECTORY / "trainjob.yaml").read_text())
+        self.assertEqual(problems_of(train_job), [])
+        broken = copy.deepcopy(train_job)
+        broken["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["suspend"] = True
+        self.assertTrue(problems_of(broken))
+
+        manifests = load("trainjob")
+        (runtime,) = manifests.of_kind("ClusterTrainingRuntime")
+        self.assertEqual(train_job["spec"]["runtimeRef"], {"name": runtime["metadata"]["name"]})
+        # The account and the policies that its pods need are here.
+        self.assertEqual(train_job["metadata"]["namespace"], manifests.of_kind("Namespace")[0]["metadata"]["name"])
+        # A patch of another name would add a volume that nothing mounts.
+        (patch,) = train_job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        (submit,) = manifests.pods_of("submit")
+        self.assertTrue(submit.owner.endswith(f", {patch['name']}"))
+        (volume,) = patch["template"]["spec"]["template"]["spec"]["volumes"]
+        self.assertEqual(set(submit.volumes[volume["name"]]), set(volume))
+
     def test_a_field_that_nobody_knows_is_found_wherever_it_is(self):
         free = {"labels", "annotations", "matchLabels", "selector", "nodeSelector", "data", "requests", "limits"}
+        seen = []
         for overlay in OVERLAYS:
             for each in load(overlay).objects:
+                # Most are the same in several.
+                if each in seen:
+                    continue
+                seen.append(each)
                 for path in places(each):
                     if path and path[-1] in free:
                         continue
@@ -70,9 +95,9 @@ class SchemaTest(unittest.TestCase):
                  ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper"),
                  ("Deployment", "strategy", {"type": "Rolling"}), ("Deployment", "serviceName", "pods"),
                  ("HorizontalPodAutoscaler", "maxReplicas", 0), ("HorizontalPodAutoscaler", "metrics", []),
-                 ("Ingress", "rules", [])]
+                 ("Job", "suspend", "yes"), ("Ingress", "rules", []), ("ClusterTrainingRuntime", "mlPolicy", {"numNodes": "2"})]
         for kind, field, value in wrong:
-            objects = [each for overlay in ("cpu", "pool-autoscaled", "everything") for each in load(overlay).of_kind(kind)]
+            objects = [each for overlay in ("cpu", "pool-autoscaled", "everything", "trainjob") for each in load(overlay).of_kind(kind)]
             broken = copy.deepcopy(objects[0])
             broken["spec"][field] = value
             with self.subTest(kind=kind, field=field):
