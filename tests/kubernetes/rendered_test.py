@@ -1,5 +1,5 @@
-"""The files in deploy/kubernetes/rendered are what `kubectl kustomize` makes of the sources now, and components combine in an overlay of
-one's own."""
+"""The files in deploy/kubernetes/rendered, and the templates of the chart, are what `kubectl kustomize` makes of the sources now, and components
+combine in an overlay of one's own."""
 
 import json
 import pathlib
@@ -44,13 +44,20 @@ class KustomizeTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             # kustomize reads no file through a link that leads out of its directory, and tests see links.
             sources = shutil.copytree(DIRECTORY, pathlib.Path(directory) / "sources")
-            target = pathlib.Path(directory) / "rendered"
-            target.mkdir()
-            subprocess.run([sources / "render.sh", target], check=True, timeout=120)
+            target = pathlib.Path(directory) / "made"
+            subprocess.run([sources / "render.sh", target], check=True, timeout=240)
             for overlay in OVERLAYS:
                 with self.subTest(overlay=overlay):
-                    self.assertEqual((target / f"{overlay}.yaml").read_text(), rendered(overlay).read_text(),
+                    self.assertEqual((target / "rendered" / f"{overlay}.yaml").read_text(), rendered(overlay).read_text(),
                                      "run deploy/kubernetes/render.sh")
+            # Beside these is what is written by hand.
+            by_hand = {"checks.yaml"}
+            made = {path.name: path.read_text() for path in (target / "chart" / "templates").iterdir()}
+            there = {path.name: path.read_text() for path in (DIRECTORY / "chart" / "templates").iterdir()}
+            self.assertEqual(set(made) | by_hand, set(there))
+            for name, text in made.items():
+                with self.subTest(template=name):
+                    self.assertEqual(text, there[name], "run deploy/kubernetes/render.sh")
 
     def test_a_pool_of_gpus_with_tls_passes_all_checks(self):
         for components in (("tls", "pool", "autoscaling"), ("pool", "autoscaling", "tls")):
