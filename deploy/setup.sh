@@ -13,7 +13,14 @@ case ${1:-} in
 esac
 
 wanted() {
-  awk -v full="$FULL" '/^[^#]/ && NF && ($2 == "" || full) { print $1 }' "$ROOT/deploy/packages.txt"
+  local package condition
+  while read -r package condition; do
+    case $condition in
+      full) [[ -n $FULL ]] || continue ;;
+      unless:*) ! command -v "${condition#unless:}" >/dev/null || continue ;;
+    esac
+    echo "$package"
+  done < <(grep '^[^#]' "$ROOT/deploy/packages.txt")
 }
 
 missing() {

@@ -6,9 +6,13 @@
 """
 
 import os
+import pathlib
 import shutil
 import tempfile
 import time
+
+# The script that third_party/axe_core/fetch.sh brings.
+AXE = pathlib.Path("third_party/axe_core/axe.min.js")
 
 # As cluster.PATIENCE: a hang ends, a busy machine does not fail.
 PATIENCE = 60.0
@@ -24,6 +28,11 @@ def browser_unavailable():
     except ImportError:
         return "python3-selenium is not installed (deploy/setup.sh installs it)"
     return None
+
+
+def axe_unavailable():
+    """Returns why Browser.barriers() cannot be asked here, or None."""
+    return None if AXE.exists() else "axe-core is not here (third_party/axe_core/fetch.sh brings it from the npm registry)"
 
 
 class Browser:
@@ -93,6 +102,14 @@ class Browser:
     def complaints(self):
         """Returns what the browser has logged as errors since the last call: scripts that failed, what the page's policy forbids."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def barriers(self):
+        """Returns what axe-core finds on the page, as it is now, against levels A and AA of WCAG 2.0: a line each."""
+        if not self.run("return !!window.axe"):
+            self.run(AXE.read_text())
+        return self.run("""
+            return axe.run(document, {runOnly: ["wcag2a", "wcag2aa"], resultTypes: ["violations"], preload: false}).then(({violations}) =>
+              violations.flatMap(({id, nodes}) => nodes.map(({html, failureSummary}) => `${id}: ${html}: ${failureSummary}`)))""")
 
     def picture(self, path):
         """Writes what is seen as PNG."""

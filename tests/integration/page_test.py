@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import unittest
 import urllib.request
 
 from tests import report
-from tests.integration.browser import Browser, browser_unavailable
+from tests.integration.browser import Browser, axe_unavailable, browser_unavailable
 from tests.integration.cluster import PATIENCE, Cluster, binary, pki, synthetic_job, tls_flags
 
 USAGE = 2
@@ -155,6 +156,38 @@ class PageTest(unittest.TestCase):
             self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
             self.check_is_quiet(browser)
 
+    def check_lets_everybody_in(self, browser, what):
+        """No contrast is too low, and no element lacks a name or a role, in either scheme, on a screen and on a phone."""
+        for is_dark, width in itertools.product((False, True), (1280, 360)):
+            browser.look(is_dark)
+            browser.resize(width, 900)
+            self.assertEqual(browser.barriers(), [], f"{what}, {'dark' if is_dark else 'light'}, {width} pixels wide")
+
+    @unittest.skipIf(axe_unavailable(), axe_unavailable())
+    def test_nobody_is_shut_out(self):
+        with Cluster() as cluster, Browser() as browser:
+            queues = cluster.directory / "queues.yaml"
+            queues.write_text("queues: [{name: research, workers: 1, most_workers: 4}, {name: product, workers: 2}]\n")
+            _, port = start_with_page(cluster, f"--queues_file={queues}")
+            workers = {name: cluster.start_worker(name) for name in "abc"}
+            cluster.await_workers(3)
+            job_id = cluster.submit("queue: research\n" + synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3, evaluate_every=50))
+            cluster.await_step(job_id, 1)
+            waiting = cluster.submit(synthetic_job(name="waits", workers_min=9, workers_max=9))
+            cluster.cancel(cluster.submit(synthetic_job(name="gone", workers_min=9, workers_max=9), "gone.yaml"))
+            workers["b"].kill_group()
+            self.assertEqual(cluster.ringctl("cordon", "c", "--reason=new fan").returncode, 0)
+            for view, selector, text in (("pool", "#view", "Cordoned"), ("jobs", "#view", "cancelled"), ("events", "#view", "worker.lost"),
+                                         (f"job/{waiting}", "#explain", "does not train now"), (f"job/{job_id}", "#incident-1 .cost", "first step")):
+                browser.open(f"http://127.0.0.1:{port}/#/{view}")
+                browser.await_text(selector, text)
+                self.check_lets_everybody_in(browser, view)
+            browser.click("#cancel")
+            self.check_lets_everybody_in(browser, "a dialog")
+            # It would be found.
+            browser.run("document.querySelector('#action-reason').parentElement.replaceWith(document.querySelector('#action-reason'))")
+            self.assertIn("label: <input name=\"reason\"", browser.barriers()[0])
+
     def act(self, browser, button, verb, **fields):
         """Presses a button of the page, fills in its dialog, and confirms."""
         browser.await_that(button, lambda: browser.run("return !!document.querySelector(arguments[0])", button))
@@ -221,6 +254,8 @@ class PageTest(unittest.TestCase):
                 browser.open(f"{url}#/jobs")
                 for name, words in (("node", "viewer"), ("vera", None)):
                     browser.await_that("the form", lambda: browser.run("return !!document.querySelector('#token')"))
+                    if words and not axe_unavailable():
+                        self.check_lets_everybody_in(browser, "the form")
                     browser.run("document.querySelector('#token').value = arguments[0]; document.querySelector('form').requestSubmit()",
                                 (keys / f"{name}.token").read_text())
                     if words:
