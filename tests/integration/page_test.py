@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
             browser.open(f"{url}#/job/gone-9")
             browser.await_text("#gone", "gone-9")
             # Nothing is wider than a small phone, and everything has a name.
-            for view in ("pool", "jobs", "events", f"job/{job_id}"):
+            for view in ("pool", "jobs", "compare", "events", f"job/{job_id}"):
                 browser.open(f"{url}#/{view}")
                 browser.await_that(view, lambda: browser.text("h1"))
                 self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360, view)
@@ -178,6 +178,7 @@ class PageTest(unittest.TestCase):
             workers["b"].kill_group()
             self.assertEqual(cluster.ringctl("cordon", "c", "--reason=new fan").returncode, 0)
             for view, selector, text in (("pool", "#view", "Cordoned"), ("jobs", "#view", "cancelled"), ("events", "#view", "worker.lost"),
+                                         (f"compare?jobs={job_id},{waiting}", "#figures", "Settings that differ"),
                                          (f"job/{waiting}", "#explain", "does not train now"), (f"job/{job_id}", "#incident-1 .cost", "first step")):
                 browser.open(f"http://127.0.0.1:{port}/#/{view}")
                 browser.await_text(selector, text)
@@ -187,6 +188,44 @@ class PageTest(unittest.TestCase):
             # It would be found.
             browser.run("document.querySelector('#action-reason').parentElement.replaceWith(document.querySelector('#action-reason'))")
             self.assertIn("label: <input name=\"reason\"", browser.barriers()[0])
+
+    def test_runs_are_compared(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            _, port = start_with_page(cluster)
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            first = cluster.run_job(synthetic_job(steps=60, workers_min=2, workers_max=2, evaluate_every=20))["id"]
+            second = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2, evaluate_every=20, seed=8))
+            browser.open(f"http://127.0.0.1:{port}/#/job/{second}")
+            browser.await_text("#earlier-runs", "Compare with the earlier run of this name")
+            browser.click("#earlier-runs")
+            browser.await_text("#figures", second)
+            self.assertEqual(browser.run("return location.hash"), f"#/compare?jobs={second}%2C{first}")
+            for chart in ("compare-loss", "compare-evaluation", "compare-pace"):
+                browser.await_that(chart, lambda: re.search(f"{second} from .* to .*; {first} from .* at step 60$", browser.attribute(f"#{chart}", "aria-label")))
+            cells = lambda row: browser.run("return [...[...document.querySelectorAll('#figures tr')].find((row) => row.innerText.startsWith(arguments[0])).cells]"
+                                            ".map((cell) => cell.innerText)", row)
+            self.assertEqual(cells("Steps")[2], "60 of 60")
+            self.assertRegex(cells("Held-out loss")[2], r"^\d[\d.]* at step 60$")
+            self.assertRegex(cells("Pace")[1], r"^[\d.,]+ samples/s$")
+            self.assertEqual(cells("train.seed"), ["train.seed", "8", "7"])
+            self.assertEqual(cells("train.steps"), ["train.steps", str(ENDLESS), "60"])
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            # The choice is in the address, and the focus stays with who makes it.
+            browser.run("const select = document.querySelector('#compare-by'); select.value = 'time'; select.dispatchEvent(new Event('change'))")
+            browser.run("document.querySelector(arguments[0]).focus()", f"#choose-{first}")
+            browser.click(f"#choose-{first}")
+            browser.await_that("one job", lambda: first not in browser.text("#figures"))
+            self.assertEqual(browser.run("return location.hash"), f"#/compare?jobs={second}&by=time")
+            self.assertEqual(browser.run("return document.activeElement.id"), f"choose-{first}")
+            browser.click(f"#choose-{first}")
+            browser.await_text("#figures", first)
+            browser.open("about:blank")
+            browser.open(f"http://127.0.0.1:{port}/#/compare?jobs={first},gone-9&by=time")
+            browser.await_text("#figures", first)
+            self.assertEqual(browser.run("return document.querySelector('#compare-by').value"), "time")
+            browser.await_text("#view", "gone-9: ")
+            self.check_is_quiet(browser)
 
     def act(self, browser, button, verb, **fields):
         """Presses a button of the page, fills in its dialog, and confirms."""

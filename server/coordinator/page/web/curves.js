@@ -1,11 +1,19 @@
-// A job's curves by Chart.js, on a time axis with the job's incidents.
+// Curves by Chart.js: over the time of day with a job's incidents, or over steps or the time since a job began, for several jobs.
 
 import { h } from "./dom.js";
-import { clockTime, integer, number, percent } from "./format.js";
+import { clockTime, duration, integer, number, percent } from "./format.js";
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 const NICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+// The axis below a chart: where it puts a point [TIME_MS, STEP, VALUE], and what it says there.
+export const AXES = {
+  clock: { of: ([time]) => time, format: clockTime, isTime: true },
+  step: { of: ([, step]) => step, format: integer, title: "step" },
+  // For points whose times begin at 0.
+  elapsed: { of: ([time]) => time, format: (time) => duration(time / 1000), title: "since it began", isTime: true },
+};
 
 // Ticks at whole times: every 5 s, every minute, ...
 function niceTicks(axis) {
@@ -53,7 +61,8 @@ function options(view) {
     interaction: { mode: "nearest", axis: "x", intersect: false },
     layout: { padding: { top: 16 } },
     scales: {
-      x: { ...axis, type: "linear", afterBuildTicks: niceTicks, ticks: { ...axis.ticks, callback: clockTime } },
+      x: { ...axis, type: "linear", afterBuildTicks: view.axis.isTime ? niceTicks : undefined, ticks: { ...axis.ticks, callback: view.axis.format },
+        title: { display: view.axis.title !== undefined, text: view.axis.title, color: color("quiet") } },
       y: { ...axis, type: view.isLog ? "logarithmic" : "linear", min: view.min, title: { display: true, text: view.unit, color: color("quiet") },
         ticks: { ...axis.ticks, callback: (value) => view.format(value), maxTicksLimit: 7 } },
     },
@@ -62,7 +71,7 @@ function options(view) {
       tooltip: {
         filter: (item) => item.dataset.label !== "",
         callbacks: {
-          title: (items) => items.length ? `${clockTime(items[0].parsed.x)}, step ${integer(items[0].raw.step)}` : "",
+          title: (items) => items.length ? `${view.axis === AXES.step ? "" : `${view.axis.format(items[0].parsed.x)}, `}step ${integer(items[0].raw.step)}` : "",
           label: (item) => `${item.dataset.label}: ${view.format(item.parsed.y)} ${view.unit}`,
         },
       },
@@ -72,7 +81,7 @@ function options(view) {
 
 function datasets(view) {
   return view.series.flatMap(({ label, points, tint, hasDots }) => {
-    const data = points.map(([x, step, y]) => ({ x, y, step })).filter(({ y }) => !view.isLog || y > 0);
+    const data = points.map((point) => ({ x: view.axis.of(point), y: point[2], step: point[1] })).filter(({ y }) => !view.isLog || y > 0);
     const line = { borderColor: color(tint), backgroundColor: color(tint), borderWidth: 2, pointRadius: hasDots ? 3 : 0, pointHitRadius: 8 };
     if (!view.smooth || hasDots) return [{ ...line, label, data }];
     return [{ ...line, label: "", data, borderColor: color(tint) + "40", borderWidth: 1 }, { ...line, label, data: smoothed(data, view.smooth) }];
@@ -88,9 +97,21 @@ function describe(view) {
 }
 
 // The place of a chart in a view; drawCharts fills it.
-export const chartPlace = (id) => h("div", { class: "chart" }, h("canvas", { id, "data-keep": true, role: "img" }));
+export const chartCard = (title, id, extra) => h("section", { class: "card", id: `${id}-card` }, h("div", { class: "row" }, h("h2", {}, title), extra),
+  h("div", { class: "chart" }, h("canvas", { id, "data-keep": true, role: "img" })));
 
-// `views`: {id: {title, unit, format, series: [{label, points, tint, hasDots}], isLog, smooth, min, incidents}}. Charts without a view go.
+// How the address says that curves are drawn, and the controls that say it there.
+export const curveStyle = (params) => ({ isLog: params.get("log") === "1", smooth: Math.min(0.95, Math.max(0, parseFloat(params.get("smooth")) || 0)) });
+
+export function curveControls({ isLog, smooth }, setView) {
+  return h("div", { class: "controls" },
+    h("label", {}, h("input", { type: "checkbox", id: "log-axis", checked: isLog, onchange: (event) => setView({ log: event.target.checked ? "1" : "" }) }), " logarithmic"),
+    h("label", {}, "smoothing ", h("input", { type: "range", id: "smoothing", min: 0, max: 0.95, step: 0.05, value: smooth,
+      oninput: (event) => setView({ smooth: event.target.value === "0" ? "" : event.target.value }) }),
+    h("output", {}, smooth ? smooth.toFixed(2) : "off")));
+}
+
+// `views`: {id: {title, unit, format, axis, series: [{label, points, tint, hasDots}], isLog, smooth, min, incidents}}. Charts without a view go.
 export function drawCharts(views) {
   for (const [id, chart] of charts) {
     if (views[id] && chart.canvas === document.getElementById(id)) continue;

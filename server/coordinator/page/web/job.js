@@ -1,7 +1,8 @@
 // One job: why it does not run, its curves, its ring, what a step costs, and its incidents.
 
 import { jobActions } from "./actions.js";
-import { chartPlace, plain, ratioFormat } from "./curves.js";
+import { earlierRuns } from "./compare.js";
+import { AXES, chartCard, curveControls, plain, ratioFormat } from "./curves.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, integer, isEnded, number, percent, seconds, stateBadge, tile, time, word } from "./format.js";
 import { heatCard } from "./heat.js";
@@ -48,18 +49,10 @@ function figureTiles(job) {
     tile("Time left", !isEnded(job) && seconds(figures.remaining_duration) ? duration(figures.remaining_duration) : null, "at this pace"));
 }
 
-function controls(view, setView) {
-  return h("div", { class: "controls" },
-    h("label", {}, h("input", { type: "checkbox", id: "log-axis", checked: view.isLog, onchange: (event) => setView({ log: event.target.checked ? "1" : "" }) }), " logarithmic"),
-    h("label", {}, "smoothing ", h("input", { type: "range", id: "smoothing", min: 0, max: 0.95, step: 0.05, value: view.smooth,
-      oninput: (event) => setView({ smooth: event.target.value === "0" ? "" : event.target.value }) }),
-    h("output", {}, view.smooth ? view.smooth.toFixed(2) : "off")));
-}
-
 // The views that drawCharts draws.
 export function jobCharts({ job, curves }, view) {
   const incidents = job.incidents.map((incident) => ({ time: Date.parse(incident.verdict.time), number: incident.number, isWanted: incident.is_wanted }));
-  const shared = { smooth: view.smooth, incidents };
+  const shared = { axis: AXES.clock, smooth: view.smooth, incidents };
   const series = (label, points, tint, hasDots = false) => ({ label, points, tint, hasDots });
   return {
     "loss-chart": { ...shared, title: "Loss", unit: "", format: plain, isLog: view.isLog,
@@ -68,8 +61,6 @@ export function jobCharts({ job, curves }, view) {
     "exposed-chart": { ...shared, title: "Exposed communication", unit: "% of a step", format: ratioFormat, min: 0, series: [series("exposed communication", curves.exposed_ratio, "second")] },
   };
 }
-
-const chartCard = (title, id, extra) => h("section", { class: "card" }, h("div", { class: "row" }, h("h2", {}, title), extra), chartPlace(id));
 
 function phaseCard(figures) {
   const parts = PHASES.map(([field, label]) => [label, seconds(figures?.phases?.[field]) ?? 0]);
@@ -134,11 +125,11 @@ const sampleCard = (sample) => sample?.text && h("section", { class: "card" }, h
 const queueText = (job) => [job.queue && job.queue !== "default" ? `, queue ${job.queue}${job.borrows ? ", which borrows for it" : ""}` : "",
   +job.priority ? `, priority ${job.priority}` : ""].join("");
 
-export function jobView({ job, explain, curves_since }, view, setView) {
+export function jobView({ job, explain, curves_since }, status, view, setView) {
   return [
     h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
     h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", queueText(job), job.start_time ? [", began ", time(job.start_time)] : "", ". ",
-      h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events")),
+      h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events"), earlierRuns(job, status)),
     jobActions(job),
     explanation(job, explain),
     progressBar(job.figures),
@@ -146,7 +137,7 @@ export function jobView({ job, explain, curves_since }, view, setView) {
     job.straggler && h("p", { class: "explain warn" }, `The others wait ${percent(job.straggler.wait_ratio)} of a collective's time for rank ${job.straggler.member.rank}, ${job.straggler.member.worker} on ${job.straggler.member.host}.`),
     h("div", { class: "columns" },
       h("div", { class: "wide" },
-        +(job.figures?.step ?? 0) > 0 && [chartCard("Loss", "loss-chart", controls(view, setView)), chartCard("Pace", "pace-chart"), chartCard("Exposed communication", "exposed-chart"), heatCard(job),
+        +(job.figures?.step ?? 0) > 0 && [chartCard("Loss", "loss-chart", curveControls(view, setView)), chartCard("Pace", "pace-chart"), chartCard("Exposed communication", "exposed-chart"), heatCard(job),
           h("p", { class: "quiet" }, "Lines marked # are the incidents below. Curves begin when this coordinator did, ", time(curves_since), ".")]),
       h("div", {}, ringCard(job), phaseCard(job.figures), trafficCard(job.figures), checkpointCard(job), sampleCard(job.sample))),
     incidentSection(job),

@@ -1,11 +1,12 @@
 // The page: its state comes from the coordinator, its view from the address after '#', so that a link carries what is seen.
 
 import { askWhatIsAllowed } from "./actions.js";
-import { drawCharts, forgetCharts } from "./curves.js";
+import { chosenJobs, compareCharts, compareView } from "./compare.js";
+import { curveStyle, drawCharts, forgetCharts } from "./curves.js";
 import { h, morph } from "./dom.js";
 import { eventsView } from "./events.js";
 import { Feed, get } from "./feed.js";
-import { duration, time } from "./format.js";
+import { duration, isEnded, time } from "./format.js";
 import { noteRanks } from "./heat.js";
 import { goneView, jobCharts, jobView } from "./job.js";
 import { jobsView } from "./jobs.js";
@@ -14,8 +15,10 @@ import { poolView } from "./pool.js";
 
 const MAX_EVENTS = 2000;
 const JOB_INTERVAL_MS = 1000;
+// The coordinator's curves know all of a job that ended longer ago.
+const SETTLED_MS = 5000;
 
-const state = { status: null, events: [], incarnation: "", connection: "connecting", message: "", job: null, jobError: null };
+const state = { status: null, events: [], incarnation: "", connection: "connecting", message: "" };
 const element = (id) => document.getElementById(id);
 
 // ---- The address.
@@ -33,36 +36,62 @@ function setView(changes) {
   params.delete("at");
   const query = params.toString();
   history.replaceState(null, "", `${location.hash.split("?")[0]}${query ? `?${query}` : ""}`);
+  if (wantedJobs().some((name) => !answers.has(name))) fetchJobsNow();
   render();
 }
 
-// ---- The job that is looked at.
+// ---- The jobs that are looked at.
 
+// By the name that the address has for them: {job, explain, curves} or {error}.
+const answers = new Map();
 let fetchedAt = 0, isFetching = false;
 
-async function fetchJob() {
-  const { view, id } = route();
-  if (view !== "job" || isFetching || Date.now() - fetchedAt < JOB_INTERVAL_MS) return;
+function wantedJobs() {
+  const { view, id, params } = route();
+  return view === "job" ? [id] : view === "compare" ? chosenJobs(params) : [];
+}
+
+// A name may lead to a later job tomorrow, an id does not.
+const isSettled = (name, { job, fetchedAt }) => job?.id === name && isEnded(job) && fetchedAt - Date.parse(job.end_time) > SETTLED_MS;
+
+async function fetchJob(name) {
+  if (answers.has(name) && isSettled(name, answers.get(name))) return;
+  try {
+    const answer = await (await get(`/api/jobs/${encodeURIComponent(name)}`)).json();
+    answers.set(name, { ...answer, fetchedAt: Date.parse(state.status?.time ?? 0) });
+  } catch (error) {
+    if (error.code === 404) answers.set(name, { error: error.message });
+  }
+}
+
+async function fetchJobs() {
+  const wanted = wantedJobs();
+  if (isFetching || Date.now() - fetchedAt < JOB_INTERVAL_MS) return;
   isFetching = true;
   fetchedAt = Date.now();
-  try {
-    const response = await get(`/api/jobs/${encodeURIComponent(id)}`);
-    const job = await response.json();
-    if (route().id === id) Object.assign(state, { job, jobError: null });
-  } catch (error) {
-    if (error.code === 404 && route().id === id) Object.assign(state, { job: null, jobError: { id, message: error.message } });
-  } finally {
-    isFetching = false;
-  }
+  for (const name of answers.keys()) if (!wanted.includes(name)) answers.delete(name);
+  await Promise.all(wanted.map(fetchJob));
+  isFetching = false;
   render();
+  if (String(wantedJobs()) !== String(wanted)) fetchJobsNow();
+}
+
+function fetchJobsNow() {
+  fetchedAt = 0;
+  fetchJobs();
 }
 
 function jobOfView({ id, params }) {
-  const view = { isLog: params.get("log") === "1", smooth: Math.min(0.95, Math.max(0, parseFloat(params.get("smooth")) || 0)) };
-  if (state.jobError?.id === id) return { content: goneView(id, state.jobError.message) };
-  const job = state.job;
-  if (!job || (job.job.id !== id && job.job.spec.name !== id)) return { content: [h("p", { class: "quiet" }, "Asking for the job.")] };
-  return { content: jobView(job, view, setView), charts: jobCharts(job, view) };
+  const answer = answers.get(id);
+  if (!answer) return { content: [h("p", { class: "quiet" }, "Asking for the job.")] };
+  if (answer.error) return { content: goneView(id, answer.error) };
+  const style = curveStyle(params);
+  return { content: jobView(answer, state.status, style, setView), charts: jobCharts(answer, style) };
+}
+
+function comparison({ params }) {
+  const chosen = chosenJobs(params).map((name) => ({ name, ...answers.get(name) }));
+  return { content: compareView(chosen, state.status, params, setView), charts: compareCharts(chosen, params) };
 }
 
 // ---- Drawing.
@@ -72,6 +101,7 @@ function contentOf(at) {
   if (!state.status) return { content: [h("p", { class: "quiet" }, "Waiting for the coordinator.")] };
   if (at.view === "jobs") return { content: jobsView(state) };
   if (at.view === "job") return jobOfView(at);
+  if (at.view === "compare") return comparison(at);
   if (at.view === "events") return { content: eventsView(state, at.params, setView) };
   return { content: poolView(state) };
 }
@@ -122,7 +152,7 @@ const feed = new Feed({
     state.status = status;
     noteRanks(status);
     render();
-    fetchJob();
+    fetchJobs();
   },
   onLog(events, incarnation) {
     if (incarnation !== state.incarnation) Object.assign(state, { incarnation, events: [] });
@@ -140,14 +170,13 @@ const feed = new Feed({
 });
 
 addEventListener("hashchange", () => {
-  fetchedAt = 0;
   element("view").replaceChildren();
-  fetchJob();
+  fetchJobsNow();
   render();
   element("view").focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 render();
-fetchJob();
+fetchJobs();
 feed.run();
