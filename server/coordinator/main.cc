@@ -43,6 +43,7 @@
 #include "server/coordinator/access/method_roles.h"
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/page/history_file.h"
 #include "server/coordinator/page/page_server.h"
 #include "server/coordinator/queues/queue_file.h"
 #include "server/coordinator/rpc/limits.h"
@@ -415,6 +416,7 @@ absl::StatusOr<std::unique_ptr<PageServer>> StartPage(
   const absl::StatusOr<HostPort> listen = ParseHostPort(line.page_listen);
   if (!listen.ok()) return Annotate(listen.status(), "--page_listen");
   options.listen = *listen;
+  options.history_file = absl::StrCat(line.state_dir, "/", kHistoryFile);
   const bool has_tls = HasTlsFlag(line.credentials);
   RETURN_IF_ERROR(
       CheckPageAddress(*listen, has_tls, !line.access_file.empty()));

@@ -71,6 +71,11 @@ class PageTest(unittest.TestCase):
             browser.await_that("the recovery", lambda: browser.run(
                 "return document.querySelectorAll('#ring .rank:not(.lost)').length == 3 && !document.querySelector('#ring .rank.lost')"))
 
+            # The next coordinator goes on with the curves of this one.
+            first_step = lambda: re.match(r"Loss: loss from \S+ at step ([\d,]+) to ", browser.attribute("#loss-chart", "aria-label"))[1]
+            begin = first_step()
+            cluster.await_that("the curves on disk", (cluster.directory / "state" / "page_history").exists)
+
             coordinator.kill_group()
             browser.await_text("#connection", "not connected")
             browser.await_text("#trouble", "what you see is old")
@@ -78,6 +83,11 @@ class PageTest(unittest.TestCase):
             browser.await_text("#connection", "live")
             browser.await_that("no trouble", lambda: not browser.text("#trouble"))
             browser.await_text(".badge", "running")
+            address = browser.run("return location.href")
+            browser.open("about:blank")
+            browser.open(address)
+            browser.await_that("a curve", lambda: self.points(browser) >= 2)
+            self.assertEqual(first_step(), begin)
             self.check_is_quiet(browser)
 
     def test_users_texts_are_texts_and_old_links_say_so(self):

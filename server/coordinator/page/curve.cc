@@ -3,6 +3,19 @@
 #include <cmath>
 
 namespace ringmaster::coordinator {
+namespace {
+
+void SetPoint(const CurvePoint& from, v1::CurvePoint& to) {
+  to.set_time_ms(from.time_ms);
+  to.set_step(from.step);
+  to.set_value(from.value);
+}
+
+CurvePoint PointOf(const v1::CurvePoint& from) {
+  return {from.time_ms(), from.step(), from.value()};
+}
+
+}  // namespace
 
 void Curve::Add(const CurvePoint& point) {
   if (!std::isfinite(point.value)) return;
@@ -45,6 +58,38 @@ std::vector<CurvePoint> Curve::Points() const {
   }
   if (!points.empty() && points.back() != newest_) points.push_back(newest_);
   return points;
+}
+
+v1::Curve Curve::ToProto() const {
+  v1::Curve to;
+  to.set_bucket_width(bucket_width_);
+  for (const Bucket& bucket : buckets_) {
+    v1::CurveBucket& added = *to.add_buckets();
+    SetPoint(bucket.lowest, *added.mutable_lowest());
+    SetPoint(bucket.highest, *added.mutable_highest());
+    added.set_count(bucket.count);
+  }
+  SetPoint(newest_, *to.mutable_newest());
+  return to;
+}
+
+Curve Curve::FromProto(const v1::Curve& from) {
+  Curve curve;
+  if (from.bucket_width() < 1 || from.buckets_size() > int{kMaxBuckets})
+    return curve;
+  for (const v1::CurveBucket& bucket : from.buckets()) {
+    if (!std::isfinite(bucket.lowest().value()) ||
+        !std::isfinite(bucket.highest().value()) || bucket.count() < 1) {
+      return {};
+    }
+    curve.buckets_.push_back({.lowest = PointOf(bucket.lowest()),
+                              .highest = PointOf(bucket.highest()),
+                              .count = bucket.count()});
+  }
+  if (!std::isfinite(from.newest().value())) return {};
+  curve.bucket_width_ = from.bucket_width();
+  curve.newest_ = PointOf(from.newest());
+  return curve;
 }
 
 }  // namespace ringmaster::coordinator

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ringmaster/v1/page_history.pb.h"
+
 namespace ringmaster::coordinator {
 
 struct CurvePoint {
@@ -32,6 +34,11 @@ class Curve {
 
   // Oldest first; the last is the newest that was added.
   [[nodiscard]] std::vector<CurvePoint> Points() const;
+
+  // The curve as a message, and the same curve from it. One that breaks the bounds
+  // above is empty.
+  [[nodiscard]] v1::Curve ToProto() const;
+  [[nodiscard]] static Curve FromProto(const v1::Curve& from);
 
  private:
   struct Bucket {

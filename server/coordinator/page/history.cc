@@ -46,8 +46,10 @@ void History::Add(const v1::Job& job, int64_t time_ms) {
     curves.evaluation_step = figures.evaluation_step();
     curves.evaluation_loss.Add(
         {time_ms, figures.evaluation_step(), figures.evaluation_loss()});
+    ++revision_;
   }
   if (figures.step() == curves.step) return;
+  ++revision_;
   curves.step = figures.step();
   curves.time_ms = time_ms;
   curves.loss.Add({time_ms, curves.step, figures.loss()});
@@ -67,6 +69,37 @@ void History::ForgetQuietest() {
 const JobCurves* History::Find(std::string_view job_id) const {
   const auto it = jobs_.find(job_id);
   return it == jobs_.end() ? nullptr : &it->second;
+}
+
+v1::PageHistory History::ToProto() const {
+  v1::PageHistory to;
+  for (const auto& [id, curves] : jobs_) {
+    v1::JobCurves& job = *to.add_jobs();
+    job.set_job_id(id);
+    *job.mutable_loss() = curves.loss.ToProto();
+    *job.mutable_evaluation_loss() = curves.evaluation_loss.ToProto();
+    *job.mutable_samples_per_second() = curves.samples_per_second.ToProto();
+    *job.mutable_exposed_ratio() = curves.exposed_ratio.ToProto();
+    job.set_step(curves.step);
+    job.set_evaluation_step(curves.evaluation_step);
+    job.set_time_ms(curves.time_ms);
+  }
+  return to;
+}
+
+History::History(const v1::PageHistory& from) {
+  for (const v1::JobCurves& job : from.jobs()) {
+    jobs_[job.job_id()] = {
+        .loss = Curve::FromProto(job.loss()),
+        .evaluation_loss = Curve::FromProto(job.evaluation_loss()),
+        .samples_per_second = Curve::FromProto(job.samples_per_second()),
+        .exposed_ratio = Curve::FromProto(job.exposed_ratio()),
+        .step = job.step(),
+        .evaluation_step = job.evaluation_step(),
+        .time_ms = job.time_ms(),
+    };
+  }
+  while (jobs_.size() > kMaxJobs) ForgetQuietest();
 }
 
 std::string CurvesJson(const JobCurves* curves) {

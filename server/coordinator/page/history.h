@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/page_history.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 #include "server/coordinator/page/curve.h"
 
@@ -34,6 +35,10 @@ class History {
  public:
   static constexpr size_t kMaxJobs = 64;
 
+  History() = default;
+  // Goes on from what ToProto has returned.
+  explicit History(const v1::PageHistory& from);
+
   // Adds the figures of each job that has made a step since the last status.
   void Take(const v1::Status& status);
 
@@ -42,11 +47,17 @@ class History {
 
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
+  // Rises with each point that is added.
+  [[nodiscard]] int64_t revision() const { return revision_; }
+
+  [[nodiscard]] v1::PageHistory ToProto() const;
+
  private:
   void Add(const v1::Job& job, int64_t time_ms);
   void ForgetQuietest();
 
   std::map<std::string, JobCurves, std::less<>> jobs_;  // by id
+  int64_t revision_ = 0;
 };
 
 // {"loss": [[TIME_MS, STEP, VALUE], ...], "evaluation_loss": ..., ...}, each curve by

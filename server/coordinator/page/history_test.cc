@@ -53,6 +53,42 @@ TEST(Curve, LeavesOutWhatIsNotFinite) {
   EXPECT_THAT(curve.Points(), ElementsAre(CurvePoint{20, 2, 1.5}));
 }
 
+TEST(Curve, GoesOnFromItsMessageAsIfNothingHadHappened) {
+  Curve whole;
+  Curve first;
+  for (int64_t step = 1; step <= 3000; ++step) {
+    const CurvePoint point{step * 100, step, std::sin(0.01 * step)};
+    whole.Add(point);
+    if (step == 1777) first = Curve::FromProto(whole.ToProto());
+    if (step > 1777) first.Add(point);
+  }
+  EXPECT_EQ(first.Points(), whole.Points());
+}
+
+TEST(Curve, OfAMessageThatBreaksItsBoundsIsEmpty) {
+  Curve curve;
+  curve.Add({10, 1, 5.0});
+  const v1::Curve good = curve.ToProto();
+  EXPECT_EQ(Curve::FromProto(good).Points().size(), 1);
+  v1::Curve bad = good;
+  bad.set_bucket_width(0);
+  EXPECT_TRUE(Curve::FromProto(bad).Points().empty());
+  bad = good;
+  for (size_t i = 0; i < Curve::kMaxBuckets; ++i)
+    *bad.add_buckets() = good.buckets(0);
+  EXPECT_TRUE(Curve::FromProto(bad).Points().empty());
+  bad = good;
+  bad.mutable_buckets(0)->set_count(0);
+  EXPECT_TRUE(Curve::FromProto(bad).Points().empty());
+  bad = good;
+  bad.mutable_buckets(0)->mutable_highest()->set_value(
+      std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(Curve::FromProto(bad).Points().empty());
+  bad = good;
+  bad.mutable_newest()->set_value(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(Curve::FromProto(bad).Points().empty());
+}
+
 v1::Status StatusAt(int64_t time_ms, const std::string& job, int64_t step) {
   v1::Status status;
   *status.mutable_time() =
@@ -100,6 +136,25 @@ TEST(History, OfManyJobsKeepsTheBusiest) {
   }
   history.Take(status);
   EXPECT_EQ(history.size(), History::kMaxJobs);
+}
+
+TEST(History, GoesOnFromItsMessage) {
+  History before;
+  before.Take(StatusAt(1000, "a-1", 7));
+  v1::Status evaluated = StatusAt(2000, "a-1", 9);
+  evaluated.mutable_jobs(0)->mutable_figures()->set_evaluation_loss(2.25);
+  evaluated.mutable_jobs(0)->mutable_figures()->set_evaluation_step(8);
+  before.Take(evaluated);
+  History after(before.ToProto());
+  // A coordinator that has just begun knows the job, and no figures of it yet.
+  after.Take(StatusAt(2500, "a-1", 0));
+  after.Take(evaluated);
+  EXPECT_EQ(after.revision(), 0);
+  EXPECT_EQ(CurvesJson(after.Find("a-1")), CurvesJson(before.Find("a-1")));
+  after.Take(StatusAt(3000, "a-1", 11));
+  EXPECT_EQ(after.revision(), 1);
+  EXPECT_THAT(CurvesJson(after.Find("a-1")),
+              HasSubstr("\"loss\":[[1000,7,2.5],[2000,9,2.5],[3000,11,2.5]]"));
 }
 
 TEST(CurvesJson, OfAJobThatIsNotKnownIsEmpty) {

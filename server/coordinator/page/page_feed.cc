@@ -83,13 +83,16 @@ absl::StatusOr<std::string> JobText::Get(
   return text;
 }
 
-PageFeed::PageFeed(CoordinatorRuntime& runtime, Clock& clock)
+PageFeed::PageFeed(CoordinatorRuntime& runtime, const std::string& history_file,
+                   Clock& clock)
     : runtime_(runtime),
       clock_(clock),
-      start_time_(absl::Now()),
       incarnation_(runtime.identity().incarnation),
       newest_{.incarnation = incarnation_},
-      thread_(clock, kLookInterval, [this] { LookAtRuntime(); }) {}
+      history_(history_file.empty() ? History()
+                                    : History(ReadHistoryFile(history_file))),
+      thread_(clock, kLookInterval, [this] { LookAtRuntime(); }),
+      writer_(history_file, clock, [this] { return UnsavedHistory(); }) {}
 
 void PageFeed::LookAtRuntime() {
   int64_t last_event = 0;
@@ -132,6 +135,13 @@ void PageFeed::Take(Look look) {
   }
   while (events_.size() > size_t{kMaxPageEvents}) events_.pop_front();
   changed_.NotifyAll();
+}
+
+std::optional<v1::PageHistory> PageFeed::UnsavedHistory() {
+  MutexLock lock(mutex_);
+  if (saved_revision_ == history_.revision()) return std::nullopt;
+  saved_revision_ = history_.revision();
+  return history_.ToProto();
 }
 
 bool PageFeed::HasNews(const StreamPosition& seen) const {
@@ -212,10 +222,7 @@ absl::StatusOr<std::string> PageFeed::MakeJobJson(const std::string& job) {
   }
   return absl::StrCat(
       "{\"job\":", job_json, ",\"explain\":", explanation,
-      ",\"curves\":", CurvesJson(curves.has_value() ? &*curves : nullptr),
-      ",\"curves_since\":\"",
-      absl::FormatTime(absl::RFC3339_sec, start_time_, absl::UTCTimeZone()),
-      "\"}");
+      ",\"curves\":", CurvesJson(curves.has_value() ? &*curves : nullptr), "}");
 }
 
 void PageFeed::Close() {

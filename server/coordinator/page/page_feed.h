@@ -28,6 +28,7 @@
 #include "ringmaster/v1/job_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 #include "server/coordinator/page/history.h"
+#include "server/coordinator/page/history_file.h"
 #include "server/coordinator/page/request_rules.h"
 
 namespace ringmaster::coordinator {
@@ -81,7 +82,10 @@ struct PageNews {
 
 class PageFeed {
  public:
-  explicit PageFeed(CoordinatorRuntime& runtime, Clock& clock = Clock::Real());
+  // Curves go on from `history_file`, and are kept there; empty: nowhere.
+  explicit PageFeed(CoordinatorRuntime& runtime,
+                    const std::string& history_file = "",
+                    Clock& clock = Clock::Real());
 
   // Returns what came after `seen`; waits until there is any, `deadline`, or Close. Events of
   // another coordinator process are told from the first that is kept.
@@ -97,8 +101,7 @@ class PageFeed {
   [[nodiscard]] std::shared_ptr<const PageStatus> Status(MonotonicTime deadline)
       EXCLUDES(mutex_);
 
-  // {"job": ..., "explain": ..., "curves": ..., "curves_since": TIME}: all about the
-  // job, at most kLookInterval old; explained unless it runs or has ended.
+  // {"job": ..., "explain": ..., "curves": ...}: all about the job, at most kLookInterval old; explained unless it runs or has ended.
   //   NOT_FOUND    no such job, or it is no longer kept
   //   UNAVAILABLE  the coordinator did not answer in time
   [[nodiscard]] absl::StatusOr<std::string> JobJson(const std::string& job)
@@ -120,6 +123,9 @@ class PageFeed {
 
   void LookAtRuntime() EXCLUDES(mutex_);
   void Take(Look look) EXCLUDES(mutex_);
+  // For the HistoryWriter.
+  [[nodiscard]] std::optional<v1::PageHistory> UnsavedHistory()
+      EXCLUDES(mutex_);
   // The place of the job's text; forgets those that nobody wants any more.
   [[nodiscard]] std::shared_ptr<JobText> TextOf(const std::string& job)
       EXCLUDES(mutex_);
@@ -132,7 +138,6 @@ class PageFeed {
 
   CoordinatorRuntime& runtime_;
   Clock& clock_;
-  const absl::Time start_time_;
   const uint64_t incarnation_;
 
   mutable Mutex mutex_;
@@ -146,9 +151,12 @@ class PageFeed {
   MonotonicTime status_time_ GUARDED_BY(mutex_);
   std::deque<v1::Event> events_ GUARDED_BY(mutex_);
   History history_ GUARDED_BY(mutex_);
+  int64_t saved_revision_ GUARDED_BY(mutex_) = 0;  // of history_
   std::map<std::string, WantedJob> wanted_jobs_ GUARDED_BY(mutex_);
 
-  PeriodicThread thread_;  // the last member: it uses the others
+  // The last members: they use the others.
+  PeriodicThread thread_;
+  HistoryWriter writer_;
 };
 
 }  // namespace ringmaster::coordinator

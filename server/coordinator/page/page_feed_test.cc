@@ -21,7 +21,7 @@ class PageFeedTest : public ::testing::Test {
  protected:
   TestCoordinator coordinator_;
   FakeClock clock_;
-  PageFeed feed_{coordinator_.runtime(), clock_};
+  PageFeed feed_{coordinator_.runtime(), "", clock_};
 };
 
 TEST_F(PageFeedTest, MakesAJobsTextOncePerInterval) {

@@ -120,7 +120,7 @@ absl::Status CheckPageAddress(const HostPort& listen, bool has_tls,
 struct PageServer::Impl {
   Impl(CoordinatorRuntime& runtime, PageOptions given)
       : options(std::move(given)),
-        feed(runtime),
+        feed(runtime, options.history_file),
         actions(runtime, options.access.get()) {}
 
   // The server itself, without routes.

@@ -20,6 +20,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,6 +40,8 @@ struct PageOptions {
   // Both or neither: the coordinator's certificate, and who is admitted.
   std::shared_ptr<const TlsWatch> tls = nullptr;
   std::shared_ptr<const AccessControl> access = nullptr;
+  // Where curves are kept for the next coordinator (history_file.h); empty: nowhere.
+  std::string history_file = {};
   // Streams at once; each holds a thread. Further pages ask every two seconds.
   int max_streams = 16;
 };

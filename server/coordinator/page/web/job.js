@@ -125,7 +125,7 @@ const sampleCard = (sample) => sample?.text && h("section", { class: "card" }, h
 const queueText = (job) => [job.queue && job.queue !== "default" ? `, queue ${job.queue}${job.borrows ? ", which borrows for it" : ""}` : "",
   +job.priority ? `, priority ${job.priority}` : ""].join("");
 
-export function jobView({ job, explain, curves_since }, status, view, setView) {
+export function jobView({ job, explain, curves }, status, view, setView) {
   return [
     h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
     h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", queueText(job), job.start_time ? [", began ", time(job.start_time)] : "", ". ",
@@ -138,7 +138,7 @@ export function jobView({ job, explain, curves_since }, status, view, setView) {
     h("div", { class: "columns" },
       h("div", { class: "wide" },
         +(job.figures?.step ?? 0) > 0 && [chartCard("Loss", "loss-chart", curveControls(view, setView)), chartCard("Pace", "pace-chart"), chartCard("Exposed communication", "exposed-chart"), heatCard(job),
-          h("p", { class: "quiet" }, "Lines marked # are the incidents below. Curves begin when this coordinator did, ", time(curves_since), ".")]),
+          h("p", { class: "quiet" }, "Lines marked # are the incidents below.", curves.loss.length > 0 && ` Curves begin at step ${integer(curves.loss[0][1])}, the first that the page has seen.`)]),
       h("div", {}, ringCard(job), phaseCard(job.figures), trafficCard(job.figures), checkpointCard(job), sampleCard(job.sample))),
     incidentSection(job),
   ];
