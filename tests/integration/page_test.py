@@ -113,7 +113,7 @@ class PageTest(unittest.TestCase):
             browser.open(f"{url}#/job/gone-9")
             browser.await_text("#gone", "gone-9")
             # Nothing is wider than a small phone, and everything has a name.
-            for view in ("pool", "jobs", "compare", "events", f"job/{job_id}"):
+            for view in ("pool", "jobs", "compare", "events", f"job/{job_id}", f"trace/{job_id}"):
                 browser.open(f"{url}#/{view}")
                 browser.await_that(view, lambda: browser.text("h1"))
                 self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360, view)
@@ -188,7 +188,7 @@ class PageTest(unittest.TestCase):
             workers["b"].kill_group()
             self.assertEqual(cluster.ringctl("cordon", "c", "--reason=new fan").returncode, 0)
             for view, selector, text in (("pool", "#view", "Cordoned"), ("jobs", "#view", "cancelled"), ("events", "#view", "worker.lost"),
-                                         (f"compare?jobs={job_id},{waiting}", "#figures", "Settings that differ"),
+                                         (f"compare?jobs={job_id},{waiting}", "#figures", "Settings that differ"), (f"trace/{job_id}", "#timeline", "2 ranks"),
                                          (f"job/{waiting}", "#explain", "does not train now"), (f"job/{job_id}", "#incident-1 .cost", "first step")):
                 browser.open(f"http://127.0.0.1:{port}/#/{view}")
                 browser.await_text(selector, text)
@@ -235,6 +235,48 @@ class PageTest(unittest.TestCase):
             browser.await_text("#figures", first)
             self.assertEqual(browser.run("return document.querySelector('#compare-by').value"), "time")
             browser.await_text("#view", "gone-9: ")
+            self.check_is_quiet(browser)
+
+    def test_a_steps_timeline(self):
+        with Cluster() as cluster, Browser(width=360, height=740) as browser:
+            _, port = start_with_page(cluster)
+            url = f"http://127.0.0.1:{port}/"
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(2)
+            # Its steps are long enough for the ranks to hold one while somebody looks at it.
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2, global_batch=2048))
+            cluster.await_step(job_id, 3)
+            browser.open(f"{url}#/job/{job_id}")
+            browser.await_text("#trace", "Timeline of its newest step")
+            browser.click("#trace")
+            browser.await_text("#timeline", "2 ranks, ")
+            step = int(re.fullmatch(rf"#/trace/{job_id}\?step=(\d+)", browser.run("return location.hash"))[1])
+            self.assertEqual(browser.text("#trace-step"), f"Step {step:,}")
+            time_ = r"[\d.]+ (µs|ms|s)"
+            labels = browser.run("return [...document.querySelectorAll('#timeline [role=img]')].map((row) => row.ariaLabel)")
+            for rank, label in enumerate(labels):
+                self.assertRegex(label, f"^rank {rank}: waiting for data {time_}, forward {time_}, backward {time_}, .*all reduce {time_}")
+            self.assertEqual(len(labels), 2)
+            titles = browser.run("return [...document.querySelectorAll('#timeline .span')].map((span) => span.title)")
+            self.assertTrue([title for title in titles if re.match(f"all reduce: {time_}, from {time_}, bucket 0, [\\d.]+ KiB", title)], titles)
+            self.assertEqual(len(browser.run("return [...document.querySelectorAll('#trace-sums tbody tr')]")), 2)
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            browser.await_that("a later step", lambda: browser.run("return !document.querySelector('#step-later').disabled"))
+            browser.click("#step-later")
+            browser.await_text("#trace-step", f"Step {step + 1:,}")
+            browser.await_text("#timeline", "2 ranks, ")
+            with urllib.request.urlopen(url + browser.attribute("#trace-file", "href").lstrip("/"), timeout=PATIENCE) as answer:
+                self.assertEqual(answer.headers["Content-Disposition"], "attachment")
+                spans = [event for event in json.load(answer)["traceEvents"] if event["ph"] == "X"]
+            self.assertEqual({event["pid"] for event in spans}, {0, 1})
+            self.assertIn(step, {event["args"]["step"] for event in spans})
+            browser.open(f"{url}#/trace/{job_id}?step={ENDLESS}")
+            browser.await_text("#gone", "No rank holds this step: they hold steps ")
+            waiting = cluster.submit(synthetic_job(name="waits", workers_min=9, workers_max=9))
+            browser.open(f"{url}#/trace/{waiting}")
+            browser.await_text("#gone", "only a job that trains can be traced")
+            browser.open(f"{url}#/trace/gone-9")
+            browser.await_text("#gone", "gone-9")
             self.check_is_quiet(browser)
 
     def act(self, browser, button, verb, **fields):

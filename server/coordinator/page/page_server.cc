@@ -20,11 +20,13 @@
 #include "common/http/http_server.h"
 #include "common/http/running_server.h"
 #include "common/status/status_macros.h"
+#include "common/trace/chrome_trace.h"
 #include "server/coordinator/page/certificate.h"
 #include "server/coordinator/page/logins.h"
 #include "server/coordinator/page/page_actions.h"
 #include "server/coordinator/page/page_feed.h"
 #include "server/coordinator/page/page_file.h"
+#include "server/coordinator/page/page_trace.h"
 #include "server/coordinator/page/request_rules.h"
 #include "server/coordinator/rpc/runtime.h"
 
@@ -45,6 +47,7 @@ constexpr size_t kMaxBodyBytes = 4096;  // a token
 constexpr char kCookie[] = "__Host-ringmaster";
 // Whoever may watch the status may see the page.
 constexpr char kMethod[] = "/ringmaster.v1.StatusService/WatchStatus";
+constexpr char kTraceMethod[] = "/ringmaster.v1.JobService/GetTrace";
 constexpr char kJson[] = "application/json";
 constexpr char kText[] = "text/plain; charset=utf-8";
 
@@ -118,26 +121,34 @@ absl::Status CheckPageAddress(const HostPort& listen, bool has_tls,
 }
 
 struct PageServer::Impl {
-  Impl(CoordinatorRuntime& runtime, PageOptions given)
+  Impl(CoordinatorRuntime& shown, PageOptions given)
       : options(std::move(given)),
-        feed(runtime, options.history_file),
-        actions(runtime, options.access.get()) {}
+        runtime(shown),
+        feed(shown, options.history_file),
+        actions(shown, options.access.get()) {}
 
   // The server itself, without routes.
   [[nodiscard]] std::unique_ptr<HttpServer> MakeServer() const;
   void AddRoutes(httplib::Server& server);
   void AddLogin(httplib::Server& server);
   void AddActions(httplib::Server& server);
+  void AddTraces(httplib::Server& server);
 
   [[nodiscard]] bool IsOwn(const std::string& host) const;
   [[nodiscard]] std::string AuthorizationOf(
       const httplib::Request& request) const;
   [[nodiscard]] PageCaller CallerOf(const httplib::Request& request) const;
-  [[nodiscard]] absl::Status Admit(const std::string& authorization);
+  [[nodiscard]] absl::Status Admit(const std::string& authorization,
+                                   const char* method = kMethod);
+  // The answers of the workers to a request for a trace, and the request.
+  [[nodiscard]] absl::StatusOr<
+      std::pair<v1::GetTraceRequest, v1::GetTraceResponse>>
+  TraceOf(const httplib::Request& request);
   void ServeStream(const httplib::Request& request, httplib::Response& answer);
   void ServeLog(const httplib::Request& request, httplib::Response& answer);
 
   PageOptions options;
+  CoordinatorRuntime& runtime;
   PageFeed feed;
   PageActions actions;
   Logins logins;
@@ -202,14 +213,15 @@ PageCaller PageServer::Impl::CallerOf(const httplib::Request& request) const {
   return caller;
 }
 
-absl::Status PageServer::Impl::Admit(const std::string& authorization) {
+absl::Status PageServer::Impl::Admit(const std::string& authorization,
+                                     const char* method) {
   if (options.access == nullptr) return absl::OkStatus();
   if (authorization.empty())
     return absl::UnauthenticatedError("sign in with a token first");
   Credentials credentials;
   credentials.authorization = authorization;
   const absl::Status status =
-      options.access->Admit(credentials, kMethod).status();
+      options.access->Admit(credentials, method).status();
   if (!status.ok()) refusals.Add("page", status);
   return status;
 }
@@ -333,6 +345,38 @@ void PageServer::Impl::AddActions(httplib::Server& server) {
       });
 }
 
+absl::StatusOr<std::pair<v1::GetTraceRequest, v1::GetTraceResponse>>
+PageServer::Impl::TraceOf(const httplib::Request& request) {
+  RETURN_IF_ERROR(Admit(AuthorizationOf(request), kTraceMethod));
+  ASSIGN_OR_RETURN(
+      v1::GetTraceRequest asked,
+      ParseTraceQuery(request.matches[1], request.get_param_value("first_step"),
+                      request.get_param_value("last_step")));
+  ASSIGN_OR_RETURN(v1::GetTraceResponse told, AskForTrace(runtime, asked));
+  return std::make_pair(std::move(asked), std::move(told));
+}
+
+void PageServer::Impl::AddTraces(httplib::Server& server) {
+  server.Get(
+      R"(/api/jobs/([^/]+)/trace)",
+      [this](const httplib::Request& request, httplib::Response& answer) {
+        auto trace = TraceOf(request);
+        if (!trace.ok()) return AnswerError(trace.status(), answer);
+        if (request.params.empty()) KeepNewestStep(trace->second);
+        Answer(ProtoToJson(trace->second,
+                           {.is_indented = false, .has_defaults = true}),
+               answer);
+      });
+  server.Get(
+      R"(/api/jobs/([^/]+)/trace\.json)",
+      [this](const httplib::Request& request, httplib::Response& answer) {
+        const auto trace = TraceOf(request);
+        if (!trace.ok()) return AnswerError(trace.status(), answer);
+        answer.set_header("Content-Disposition", "attachment");
+        Answer(ChromeTrace(trace->first, trace->second), answer);
+      });
+}
+
 void PageServer::Impl::AddRoutes(httplib::Server& server) {
   server.set_pre_routing_handler([this](const httplib::Request& request,
                                         httplib::Response& answer) {
@@ -395,6 +439,7 @@ void PageServer::Impl::AddRoutes(httplib::Server& server) {
   });
   AddLogin(server);
   AddActions(server);
+  AddTraces(server);
 }
 
 absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(

@@ -7,13 +7,17 @@
 //                      gives them; after a Last-Event-ID only what came later
 //   GET /api/log       the events that are kept, or those after ?after=LAST_EVENT_ID
 //   GET /api/jobs/ID   a job, its explanation and its curves
+//   GET /api/jobs/ID/trace  what its ranks did when, as GetTraceResponse, in the steps
+//                      ?first_step=N&last_step=N, or in the newest
+//   GET /api/jobs/ID/trace.json  the same of all steps that are held, or of these, as a
+//                      file for https://ui.perfetto.dev
 //   POST /api/login    takes a token, in the body; the answer sets a cookie
 //   DELETE /api/login  ends that login
 //   GET /api/session   who asks, and which actions it may do
 //   POST /api/actions/ACTION  does it; see page_actions.h
 //
-// Where there is TLS, /api needs a token, or a login, that may call WatchStatus, and an
-// action one that may call its method; elsewhere it listens on loopback alone. A request
+// Where there is TLS, /api needs a token, or a login, that may call WatchStatus, and a
+// trace or an action one that may call its method; elsewhere it listens on loopback alone. A request
 // that another site's page has sent is refused.
 // An answer that is an error is one line of text.
 #ifndef RINGMASTER_SERVER_COORDINATOR_PAGE_PAGE_SERVER_H_

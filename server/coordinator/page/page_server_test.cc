@@ -145,6 +145,21 @@ TEST_F(PageServerTest, TellsTheStateAndAJobThatWaits) {
   EXPECT_TRUE(job["curves"]["loss"].empty());
 }
 
+TEST_F(PageServerTest, AJobWithoutMembersHasNoTrace) {
+  const std::string path =
+      absl::StrCat("/api/jobs/", coordinator_->Submit(), "/trace");
+  EXPECT_TRUE(Json::parse(client_->Get(path.c_str())->body)["ranks"].empty());
+  const httplib::Result file = client_->Get((path + ".json").c_str());
+  EXPECT_EQ(file->status, 400);
+  EXPECT_THAT(file->body, HasSubstr("only a job that runs can be traced"));
+  EXPECT_THAT(client_->Get((path + "?first_step=x").c_str())->body,
+              HasSubstr("first_step is not a step: x"));
+  EXPECT_THAT(
+      client_->Get((path + "?first_step=3&last_step=2").c_str())->body,
+      HasSubstr("last_step must be 0 or at least first_step (3), got 2"));
+  EXPECT_EQ(client_->Get("/api/jobs/gone-7/trace")->status, 404);
+}
+
 TEST_F(PageServerTest, DoesWhatItIsAskedTo) {
   EXPECT_EQ(Json::parse(client_->Get("/api/session")->body),
             Json::parse(R"({"name": "", "may": ["cancel", "change", "cordon",

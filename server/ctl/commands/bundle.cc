@@ -12,10 +12,10 @@
 #include "common/config/version.h"
 #include "common/protocol/redact.h"
 #include "common/status/status_macros.h"
+#include "common/trace/chrome_trace.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/bundle/tar_gz.h"
 #include "server/ctl/commands/json_line.h"
-#include "server/ctl/commands/trace.h"
 #include "server/ctl/render/describe_view.h"
 #include "server/ctl/render/log_view.h"
 #include "server/ctl/render/text.h"
@@ -144,9 +144,9 @@ void AddTrace(Client& client, const std::string& job, Contents& contents) {
     contents.Miss(what, std::string(response.status().message()));
     return;
   }
-  TraceOptions options;
-  options.job = job;
-  contents.AddOrMiss("trace.json", what, ChromeTrace(*response, options));
+  v1::GetTraceRequest request;
+  request.set_job(job);
+  contents.AddOrMiss("trace.json", what, ChromeTrace(request, *response));
   for (const std::string& worker : response->missing_workers())
     contents.Miss(absl::StrCat("trace of ", worker), "it sent none");
 }

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "ringmaster/v1/job_service.pb.h"
 #include "server/ctl/commands/context.h"
 
 namespace ringmaster::ctl {
@@ -17,12 +16,6 @@ struct TraceOptions {
   int64_t last_step = 0;  // 0: the newest
   std::string file;       // "" or "-": stdout
 };
-
-// The spans in `response`, as Chrome-trace JSON.
-//   FAILED_PRECONDITION  there are none: nothing is recorded of these steps (any
-//                        more)
-[[nodiscard]] absl::StatusOr<std::string> ChromeTrace(
-    const v1::GetTraceResponse& response, const TraceOptions& options);
 
 // Writes Chrome-trace JSON. Notes on the error stream which of the steps, or of
 // the ranks, it lacks.

@@ -129,7 +129,8 @@ export function jobView({ job, explain, curves }, status, view, setView) {
   return [
     h("div", { class: "row title" }, h("h1", {}, job.id), stateBadge(job)),
     h("p", { class: "quiet" }, "Submitted ", time(job.create_time), job.owner ? ` by ${job.owner}` : "", queueText(job), job.start_time ? [", began ", time(job.start_time)] : "", ". ",
-      h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events"), earlierRuns(job, status)),
+      h("a", { href: `#/events?job=${encodeURIComponent(job.id)}` }, "Its events"), earlierRuns(job, status),
+      !isEnded(job) && +(job.figures?.step ?? 0) > 0 && [". ", h("a", { id: "trace", href: `#/trace/${encodeURIComponent(job.id)}` }, "Timeline of its newest step")]),
     jobActions(job),
     explanation(job, explain),
     progressBar(job.figures),

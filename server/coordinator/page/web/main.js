@@ -12,6 +12,7 @@ import { goneView, jobCharts, jobView } from "./job.js";
 import { jobsView } from "./jobs.js";
 import { loginView } from "./login.js";
 import { poolView } from "./pool.js";
+import { askForTrace, traceView } from "./trace.js";
 
 const MAX_EVENTS = 2000;
 const JOB_INTERVAL_MS = 1000;
@@ -94,6 +95,16 @@ function comparison({ params }) {
   return { content: compareView(chosen, state.status, params, setView), charts: compareCharts(chosen, params) };
 }
 
+function traceOfView({ id, params }) {
+  // The step stays in the address while others come.
+  askForTrace(id, Math.max(0, parseInt(params.get("step")) || 0), (step) => {
+    const at = route();
+    if (at.view === "trace" && at.id === id && step) setView({ step: String(step) });
+    else render();
+  });
+  return { content: traceView(id, state.status, setView) };
+}
+
 // ---- Drawing.
 
 function contentOf(at) {
@@ -102,6 +113,7 @@ function contentOf(at) {
   if (at.view === "jobs") return { content: jobsView(state) };
   if (at.view === "job") return jobOfView(at);
   if (at.view === "compare") return comparison(at);
+  if (at.view === "trace") return traceOfView(at);
   if (at.view === "events") return { content: eventsView(state, at.params, setView) };
   return { content: poolView(state) };
 }
@@ -110,7 +122,7 @@ const CONNECTIONS = { live: "live", asking: "asking every 2 s", lost: "not conne
 
 function renderFrame(at) {
   for (const link of document.querySelectorAll("nav a")) {
-    const isHere = link.hash === `#/${at.view === "job" ? "jobs" : at.view}`;
+    const isHere = link.hash === `#/${["job", "trace"].includes(at.view) ? "jobs" : at.view}`;
     isHere ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
   const label = CONNECTIONS[state.connection];
