@@ -288,6 +288,13 @@ class Cluster:
         return self.await_job(job_id, "CANCELLED")
 
 
+def start_with_page(cluster, *flags, page="127.0.0.1:0", **options):
+    """Starts a coordinator with a page; returns its process and the page's port."""
+    port_file = cluster.directory / f"page-port-{len(cluster.processes)}"
+    process = cluster.start_coordinator(f"--page_listen={page}", f"--page_port_file={port_file}", *flags, **options)
+    return process, int(port_file.read_text())
+
+
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 
 

@@ -18,18 +18,11 @@ import urllib.request
 
 from tests import report
 from tests.integration.browser import Browser, axe_unavailable, browser_unavailable
-from tests.integration.cluster import PATIENCE, Cluster, binary, pki, synthetic_job, tls_flags
+from tests.integration.cluster import PATIENCE, Cluster, binary, pki, start_with_page, synthetic_job, tls_flags
 
 USAGE = 2
 ENDLESS = 10_000_000
 MARKUP = "<img src=x onerror=document.title='taken'><b>bold</b>"
-
-
-def start_with_page(cluster, *flags, page="127.0.0.1:0", **options):
-    """Starts a coordinator with a page; returns its process and the page's port."""
-    port_file = cluster.directory / f"page-port-{len(cluster.processes)}"
-    process = cluster.start_coordinator(f"--page_listen={page}", f"--page_port_file={port_file}", *flags, **options)
-    return process, int(port_file.read_text())
 
 
 @unittest.skipIf(browser_unavailable(), browser_unavailable())

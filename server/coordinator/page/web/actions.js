@@ -16,6 +16,8 @@ export async function askWhatIsAllowed() {
   }
 }
 
+export const allowed = () => [...may].join();
+
 async function send(action, request, dialog) {
   const trouble = dialog.querySelector("[role=alert]");
   const confirm = dialog.querySelector("button[type=submit]");

@@ -17,6 +17,23 @@ function build(element, properties, children) {
 export const h = (tag, properties, ...children) => build(document.createElement(tag), properties, children);
 export const svg = (tag, properties, ...children) => build(document.createElementNS(SVG, tag), properties, children);
 
+const places = [];
+
+// Stands for an element that `make` makes, where there are many that seldom change: while `signature` is what it was, the one in the document stays as it
+// is, and `refresh` puts into it what changes all the time.
+export function kept(tag, id, signature, make, refresh) {
+  const place = Object.assign(document.createElement(tag), { id, signature, make, refresh });
+  places.push(place);
+  return place;
+}
+
+// `element` has text alone.
+export function setText(element, text) {
+  const node = element.firstChild;
+  if (node === null) element.append(text);
+  else if (node.data !== text) node.data = text;
+}
+
 const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit"];
 
 const isSame = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.id === b.id;
@@ -28,11 +45,10 @@ function morphElement(old, next) {
   for (const { name, value } of [...next.attributes]) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (old.style.cssText !== next.style.cssText) old.style.cssText = next.style.cssText;
   for (const handler of HANDLERS) old[handler] = next[handler];
-  if (old.nodeName !== "SELECT" || document.activeElement !== old) morph(old, next);
+  if (old.nodeName !== "SELECT" || document.activeElement !== old) morphChildren(old, next);
 }
 
-// Makes the children of `old` those of `next`, and keeps every element that is in both: focus, selection and what is unfolded stay.
-export function morph(old, next) {
+function morphChildren(old, next) {
   const wanted = [...next.childNodes];
   wanted.forEach((node, index) => {
     let present = old.childNodes[index];
@@ -40,10 +56,21 @@ export function morph(old, next) {
       const elsewhere = [...old.childNodes].slice(index).find((child) => child.id === node.id);
       if (elsewhere) old.insertBefore(elsewhere, present), present = elsewhere;
     }
+    if (node.make && present && isSame(present, node)) {
+      if (present.signature === node.signature) return node.refresh(present);
+      present.signature = node.signature;
+      return morphElement(present, node.make());
+    }
     if (!present) old.append(node);
     else if (!isSame(present, node)) old.replaceChild(node, present);
     else if (node.nodeType === Node.TEXT_NODE) { if (present.data !== node.data) present.data = node.data; }
     else morphElement(present, node);
   });
   while (old.childNodes.length > wanted.length) old.lastChild.remove();
+}
+
+// Makes the children of `old` those of `next`, and keeps every element that is in both: focus, selection and what is unfolded stay.
+export function morph(old, next) {
+  morphChildren(old, next);
+  for (const place of places.splice(0)) if (place.isConnected) place.replaceWith(Object.assign(place.make(), { signature: place.signature }));
 }

@@ -23,6 +23,9 @@ export async function get(path, options = {}) {
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+const isSignedOut = (error) => error?.code === 401 || error?.code === 403;
+const failureOf = (promise) => promise.then(() => undefined, (error) => error);
+
 export class Feed {
   // `handlers`: onStatus(status), onLog(events, incarnation), onConnection(kind, message), where kind is "live", "asking", "lost" or
   // "signed-out".
@@ -36,21 +39,17 @@ export class Feed {
   async run() {
     for (;;) {
       if (document.hidden) await new Promise((resolve) => { this.wake = resolve; });
-      try {
-        await this.#stream();
-        await pause(RETRY_MS);
-      } catch (error) {
-        if (document.hidden) continue;
-        if (error.code === 401 || error.code === 403) {
-          this.handlers.onConnection("signed-out", error.message);
-          await new Promise((resolve) => { this.signedIn = resolve; });
-        } else if (error.code !== undefined) {
-          await this.#ask(error.message);
-        } else {
-          this.handlers.onConnection("lost", "The coordinator does not answer; what you see is old. Trying again.");
-          await pause(RETRY_MS);
-        }
+      let error = await failureOf(this.#stream());
+      // The coordinator answers, if not with a stream.
+      if (error?.code !== undefined && !isSignedOut(error)) error = await failureOf(this.#ask(error.message));
+      if (document.hidden) continue;
+      if (isSignedOut(error)) {
+        this.handlers.onConnection("signed-out", error.message);
+        await new Promise((resolve) => { this.signedIn = resolve; });
+        continue;
       }
+      if (error) this.handlers.onConnection("lost", error.code === undefined ? "The coordinator does not answer; what you see is old. Trying again." : error.message);
+      await pause(RETRY_MS);
     }
   }
 
@@ -71,7 +70,10 @@ export class Feed {
         if (done) return;
         feedWatchdog();
         this.handlers.onConnection("live", "");
-        const blocks = (text + value).split("\n\n");
+        // A large status comes in many parts, of which only the last has its end.
+        text += value;
+        if (!value.includes("\n")) continue;
+        const blocks = text.split("\n\n");
         text = blocks.pop();
         blocks.forEach((block) => this.#take(block));
       }
@@ -83,12 +85,11 @@ export class Feed {
   }
 
   #take(block) {
-    const field = (name) => block.split("\n").find((line) => line.startsWith(name + ": "))?.slice(name.length + 2);
-    const data = field("data");
-    if (data === undefined) return;
-    this.lastId = field("id");
-    const message = JSON.parse(data);
-    if (field("event") === "status") this.handlers.onStatus(message);
+    const fields = Object.fromEntries(block.split("\n").map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
+    if (fields.data === undefined) return;
+    this.lastId = fields.id;
+    const message = JSON.parse(fields.data);
+    if (fields.event === "status") this.handlers.onStatus(message);
     else this.handlers.onLog(message.events, message.coordinator_incarnation);
   }
 

@@ -1,7 +1,7 @@
 // The pool: hosts, their workers, and what each is at.
 
-import { cordonActions } from "./actions.js";
-import { h } from "./dom.js";
+import { allowed, cordonActions } from "./actions.js";
+import { h, kept, setText } from "./dom.js";
 import { count, duration, integer, isEnded, isWaiting, jobLink, percent, phase, seconds, tile, time, word } from "./format.js";
 
 const TONES = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "good", WORKER_STATE_DRAINING: "warn", WORKER_STATE_DETACHED: "bad" };
@@ -10,6 +10,10 @@ const WORDS = { WORKER_STATE_IDLE: "idle", WORKER_STATE_ASSIGNED: "at work", WOR
 const device = (worker) => worker.role === "ROLE_PARAMETER_SERVER" ? "parameter server"
   : worker.device?.kind === "DEVICE_KIND_CUDA" ? `GPU ${worker.device.index}` : `CPU slot ${worker.device?.index ?? 0}`;
 
+const SILENT_SECONDS = 3;
+
+const silenceOf = (worker) => (seconds(worker.last_beat_age) > SILENT_SECONDS ? `last heard ${duration(worker.last_beat_age)} ago` : "");
+
 function workerCard(worker) {
   const tone = TONES[worker.state] ?? "";
   return h("li", { class: `worker ${tone}`, id: `worker-${worker.incarnation}` },
@@ -17,19 +21,28 @@ function workerCard(worker) {
     h("div", { class: "quiet" }, `${device(worker)}, pid ${worker.pid}`),
     worker.cordon && h("div", {}, h("strong", {}, worker.cordon.drain ? "Drained" : "Cordoned"), " since ", time(worker.cordon.time),
       worker.cordon.caller ? ` by ${worker.cordon.caller}` : "", ...(worker.cordon.due_time ? [", due ", time(worker.cordon.due_time)] : []), worker.cordon.reason ? `: ${worker.cordon.reason}` : ""),
-    worker.job_id ? h("div", {}, jobLink(worker.job_id), `, rank ${worker.rank}, step ${integer(worker.step)}: ${phase(worker.phase)}`) : null,
-    worker.last_beat_age && seconds(worker.last_beat_age) > 3 && h("div", { class: "quiet" }, `last heard ${duration(worker.last_beat_age)} ago`),
+    worker.job_id ? h("div", {}, jobLink(worker.job_id), `, rank ${worker.rank}, step `, h("span", { class: "step" }, integer(worker.step)), `: ${phase(worker.phase)}`) : null,
+    h("div", { class: "quiet silence" }, silenceOf(worker)),
     worker.cordon?.target !== worker.host && cordonActions(worker.name, worker.cordon));
 }
 
+// All that a card says but for the step and the silence, which change with each beat.
+const stillOf = (worker) => [worker.name, worker.state, worker.role, worker.device?.kind, worker.device?.index, worker.pid, worker.incarnation, worker.job_id,
+  worker.rank, worker.phase, JSON.stringify(worker.cordon)].join(" ");
+
 function hostSection(host, workers, quarantines, cordon) {
-  const busy = workers.filter((worker) => worker.job_id).length;
-  return h("section", { class: "card", id: `host-${host}` },
-    h("div", { class: "row" }, h("h2", {}, host || "host not known"), h("span", { class: "quiet" }, `${count(workers.length, "worker")}, ${busy} at work`)),
+  const busy = workers.filter((worker) => worker.job_id);
+  const make = () => h("section", { class: "card host", id: `host-${host}` },
+    h("div", { class: "row" }, h("h2", {}, host || "host not known"), h("span", { class: "quiet" }, `${count(workers.length, "worker")}, ${busy.length} at work`)),
     quarantines.map((quarantine) => h("p", { class: "explain warn" }, h("strong", {}, "In quarantine"), " until ", time(quarantine.end_time),
       quarantine.job_id ? [" for ", jobLink(quarantine.job_id)] : "", `: ${quarantine.reason}`)),
     host && cordonActions(host, cordon),
     h("ul", { class: "workers" }, workers.map(workerCard)));
+  const refresh = (section) => {
+    section.querySelectorAll(".step").forEach((step, index) => setText(step, integer(busy[index].step)));
+    section.querySelectorAll(".silence").forEach((silence, index) => setText(silence, silenceOf(workers[index])));
+  };
+  return kept("section", `host-${host}`, [allowed(), JSON.stringify([quarantines, cordon]), ...workers.map(stillOf)].join("\n"), make, refresh);
 }
 
 // What the jobs of a queue have, beside what is left of its quota.
