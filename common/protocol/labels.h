@@ -18,8 +18,11 @@ using Labels = std::map<std::string, std::string>;
 
 inline constexpr int kMaxLabels = 32;
 
-// Those that every worker has: "cpu" or "cuda", and the host name that it reports.
+// Those that every worker has: kCpuDevice or kCudaDevice, and the host name that it
+// reports.
 inline constexpr char kDeviceLabel[] = "device";
+inline constexpr char kCpuDevice[] = "cpu";
+inline constexpr char kCudaDevice[] = "cuda";
 inline constexpr char kHostLabel[] = "host";
 
 // A key and a value have 1 to 63 letters, digits, '-', '_', '.' and '/', and begin and

@@ -45,6 +45,13 @@ absl::Status CheckQueue(const v1::QueueSpec& queue) {
                                 ", below its workers, ", queue.workers()));
     }
   }
+  if (queue.has_gpus()) {
+    RETURN_IF_ERROR(CheckRange("gpus", queue.gpus(), 0));
+    if (queue.gpus() > queue.workers()) {
+      return Wrong(absl::StrCat("gpus is ", queue.gpus(),
+                                ", above its workers, ", queue.workers()));
+    }
+  }
   if (queue.has_weight() &&
       !(queue.weight() > 0 && queue.weight() <= kMaxWeight)) {
     return Wrong(absl::StrCat("weight must be above 0 and at most ", kMaxWeight,

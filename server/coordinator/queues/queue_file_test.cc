@@ -31,6 +31,8 @@ TEST(QueueFileTest, SaysWhatIsWrongInWhichQueue) {
       "\"A\"");
   EXPECT_EQ(ErrorOf("queues: [{name: a, workers: 4, most_workers: 2}]\n"),
             "queues[0] (\"a\"): most_workers is 2, below its workers, 4");
+  EXPECT_EQ(ErrorOf("queues: [{name: a, workers: 4, gpus: 5}]\n"),
+            "queues[0] (\"a\"): gpus is 5, above its workers, 4");
   EXPECT_EQ(ErrorOf("queues: [{name: a, workers: -1}]\n"),
             "queues[0] (\"a\"): workers must be 0 to 1000000, got -1");
   EXPECT_EQ(ErrorOf("queues: [{name: a}, {name: a}]\n"),

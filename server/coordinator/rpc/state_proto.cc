@@ -69,6 +69,7 @@ v1::Queue QueueProto(const Queue& queue, const QueueFigures& figures) {
   proto.set_workers(figures.workers);
   proto.set_needed_workers(figures.needed);
   proto.set_borrowed_workers(figures.borrowed);
+  proto.set_gpus(figures.gpus);
   proto.set_active_jobs(figures.active_jobs);
   proto.set_queued_jobs(figures.queued_jobs);
   proto.set_used_worker_seconds(queue.used);

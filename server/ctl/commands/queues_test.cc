@@ -33,20 +33,22 @@ TEST_F(QueuesTest, AppliesAFileAndShowsWhoHasWhat) {
   const std::string path = std::string(testing::TempDir()) + "/queues.yaml";
   std::ofstream(path) << "queues:\n"
                          "  - {name: research, workers: 8, most_workers: 16, "
-                         "submitters: [alice, bob]}\n"
+                         "gpus: 4, submitters: [alice, bob]}\n"
                          "  - {name: product, workers: 4, weight: 2.5}\n";
   const Outcome outcome = Run({"queues", "--apply=" + path});
   EXPECT_EQ(outcome.code, 0) << outcome.error;
-  EXPECT_EQ(outcome.out,
-            "QUEUE     QUOTA  MOST  WORKERS  NEEDED  BORROWED  RUN  WAIT  "
-            "WEIGHT  USED  SUBMITTERS\n"
-            "research      8    16        0       0         0    0     0       "
-            "1     -  alice, bob\n"
-            "product       4     -        0       0         0    0     0     "
-            "2.5     -  all\n");
+  EXPECT_EQ(
+      outcome.out,
+      "QUEUE     QUOTA  MOST  WORKERS  GPUS  NEEDED  BORROWED  RUN  WAIT  "
+      "WEIGHT  USED  SUBMITTERS\n"
+      "research      8    16        0   0/4       0         0    0     0  "
+      "     1     -  alice, bob\n"
+      "product       4     -        0     0       0         0    0     0  "
+      "   2.5     -  all\n");
   const auto shown = nlohmann::json::parse(Run({"queues", "-o", "json"}).out);
   ASSERT_EQ(shown["queues"].size(), 2u);
   EXPECT_EQ(shown["queues"][0]["spec"]["most_workers"], 16);
+  EXPECT_EQ(shown["queues"][0]["spec"]["gpus"], 4);
 }
 
 TEST_F(QueuesTest, AFileThatIsWrongChangesNothing) {

@@ -43,7 +43,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.labels = hello.labels;
   worker.labels[kHostLabel] = hello.host;
   worker.labels[kDeviceLabel] =
-      hello.device.kind == v1::DEVICE_KIND_CUDA ? "cuda" : "cpu";
+      hello.device.kind == v1::DEVICE_KIND_CUDA ? kCudaDevice : kCpuDevice;
   worker.memory_bytes = hello.memory_bytes;
   worker.log_file = hello.log_file;
 }

@@ -17,6 +17,7 @@
 #include "server/coordinator/core/placement/quotas.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/config.h"
+#include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -59,14 +60,17 @@ std::vector<const Job*> Takers(const State& state) {
   return takers;
 }
 
-bool LacksServers(const State& state, const Job& job) {
+// Returns how many parameter servers `job` needs beside those that are idle.
+int LackingServers(const State& state, const Job& job) {
   const int servers =
       (IsNew(job) ? job.sharding.servers
                   : LeastCount(job, v1::ROLE_PARAMETER_SERVER)) -
       AliveCount(job, v1::ROLE_PARAMETER_SERVER);
-  return servers > 0 &&
-         IdlePool(state, job, v1::ROLE_PARAMETER_SERVER).Count(Hosts::kAll) <
-             servers;
+  if (servers <= 0) return 0;
+  return std::max(
+      0,
+      servers -
+          IdlePool(state, job, v1::ROLE_PARAMETER_SERVER).Count(Hosts::kAll));
 }
 
 // A job that can give workers.
@@ -80,6 +84,8 @@ struct Giver {
   // Its members that could be another job's: those that hold its steps by rank, then
   // those that do not. The last is given first.
   std::vector<const Worker*> workers = {};
+  // Its parameter servers that could be another job's, if it gives way.
+  std::vector<const Worker*> servers = {};
 };
 
 void LetGiveWay(Giver& giver) {
@@ -95,17 +101,22 @@ Giver GiverOf(const State& state, const Job& job) {
   std::vector<const Worker*> blank;
   giver.spare = -job.min_workers;
   for (const Member& member : job.members) {
-    if (member.is_lost || member.identity.role != v1::ROLE_WORKER) continue;
+    if (member.is_lost) continue;
+    const bool is_server = member.identity.role != v1::ROLE_WORKER;
     const Worker* const worker = state.FindWorker(member.identity.worker);
     if (worker == nullptr || worker->state == v1::WORKER_STATE_DRAINING) {
       continue;
     }
     const Cordon* const cordon = state.CordonOf(*worker);
     if (cordon != nullptr && cordon->drains) continue;
-    ++giver.spare;
+    if (!is_server) ++giver.spare;
     // One of an older release could not be released by a job that goes on.
     if (cordon != nullptr || worker->session == 0 || worker->is_cut_off ||
         worker->protocol < kLeaveProtocol) {
+      continue;
+    }
+    if (is_server) {
+      giver.servers.push_back(worker);
       continue;
     }
     const bool is_blank = member.halted.has_value() &&
@@ -195,6 +206,47 @@ int MoreOf(const Giver& giver) {
   return static_cast<int>(giver.workers.size()) - std::max(0, giver.spare);
 }
 
+// In the order in which they give way. Those that do so already need not stop, and
+// others begin, because some of them are done.
+void SortByGivingWay(std::vector<Giver*>& givers) {
+  std::stable_sort(givers.begin(), givers.end(),
+                   [](const Giver* a, const Giver* b) {
+                     const bool is_on_its_way = a->job->gives_way.has_value();
+                     return is_on_its_way != b->job->gives_way.has_value()
+                                ? is_on_its_way
+                                : IsAhead(*b->job, *a->job);
+                   });
+}
+
+// Lets as few of `givers` give way as the `count` parameter servers need that `taker`
+// lacks, and returns these; none, if all of them are not enough.
+std::vector<Gift> TakeServers(const State& state, const Job& taker, int count,
+                              std::vector<Giver>& givers) {
+  std::vector<Giver*> lower;
+  for (Giver& giver : givers) {
+    std::erase_if(giver.servers, [&](const Worker* server) {
+      return !MayTake(state, taker, *server);
+    });
+    if (giver.job != &taker && !giver.servers.empty() &&
+        (giver.gives_way || (IsBelow(state, *giver.job, taker) &&
+                             CanGiveWay(state, *giver.job)))) {
+      lower.push_back(&giver);
+    }
+  }
+  SortByGivingWay(lower);
+  std::stable_partition(lower.begin(), lower.end(),
+                        [](const Giver* giver) { return giver->gives_way; });
+  std::vector<Gift> gifts;
+  for (Giver* const giver : lower) {
+    for (const Worker* const server : giver->servers) {
+      if (static_cast<int>(gifts.size()) == count) return gifts;
+      if (!giver->gives_way) LetGiveWay(*giver);
+      gifts.push_back({server, giver->job, &taker, /*gives_way=*/true});
+    }
+  }
+  return static_cast<int>(gifts.size()) == count ? gifts : std::vector<Gift>();
+}
+
 // Lets as few of `givers` give way as `count` workers for `taker` need. If all of
 // them are not enough, it does not matter which do.
 void LetGiveWay(const State& state, const Job& taker, int count,
@@ -206,15 +258,7 @@ void LetGiveWay(const State& state, const Job& taker, int count,
       lower.push_back(&giver);
     }
   }
-  // In the order in which they give way. Those that do so already need not stop, and
-  // others begin, because some of them are done.
-  std::stable_sort(lower.begin(), lower.end(),
-                   [](const Giver* a, const Giver* b) {
-                     const bool is_on_its_way = a->job->gives_way.has_value();
-                     return is_on_its_way != b->job->gives_way.has_value()
-                                ? is_on_its_way
-                                : IsAhead(*b->job, *a->job);
-                   });
+  SortByGivingWay(lower);
   std::vector<std::pair<Giver*, int>> chosen;
   for (Giver* const giver : lower) {
     if (SpareOf(givers, most_others) >= count) break;
@@ -280,8 +324,8 @@ void Forget(const Gift& gift, std::vector<Giver>& givers) {
   for (Giver& giver : givers) {
     if (giver.job != gift.giver) continue;
     if (gift.gives_way && !giver.gives_way) LetGiveWay(giver);
-    std::erase(giver.workers, gift.worker);
-    --giver.spare;
+    std::erase(giver.servers, gift.worker);
+    giver.spare -= static_cast<int>(std::erase(giver.workers, gift.worker));
   }
 }
 
@@ -335,7 +379,12 @@ std::vector<Gift> Gifts(const State& state) {
   // Idle workers that takers will have.
   std::set<const Worker*> taken;
   for (const Job* const taker : takers) {
-    if (LacksServers(state, *taker)) continue;
+    // What is found for it counts only if it gets all that it lacks.
+    std::vector<Giver> asked = givers;
+    const int lacking_servers = LackingServers(state, *taker);
+    std::vector<Gift> given =
+        TakeServers(state, *taker, lacking_servers, asked);
+    if (static_cast<int>(given.size()) < lacking_servers) continue;
     std::vector<const Worker*> idle =
         IdlePool(state, *taker).Packed(Hosts::kAll);
     std::erase_if(idle,
@@ -348,7 +397,7 @@ std::vector<Gift> Gifts(const State& state) {
     const int lack = needed - static_cast<int>(idle.size());
     if (lack > 0) {
       std::vector<Giver> able =
-          GiversTo(state, *taker, idle, lacks_only_room, givers);
+          GiversTo(state, *taker, idle, lacks_only_room, asked);
       int most_others = 0;
       if (room < needed) {
         most_others = room - static_cast<int>(idle.size());
@@ -357,14 +406,15 @@ std::vector<Gift> Gifts(const State& state) {
         }
       }
       LetGiveWay(state, *taker, lack, most_others, able);
-      const std::vector<Gift> given =
+      const std::vector<Gift> workers =
           Take(*taker, lack, most_others, std::move(able));
-      if (given.empty()) continue;
-      for (const Gift& gift : given) Forget(gift, givers);
-      gifts.insert(gifts.end(), given.begin(), given.end());
+      if (workers.empty()) continue;
+      given.insert(given.end(), workers.begin(), workers.end());
     } else {
       idle.resize(static_cast<size_t>(std::max(0, needed)));
     }
+    for (const Gift& gift : given) Forget(gift, givers);
+    gifts.insert(gifts.end(), given.begin(), given.end());
     taken.insert(idle.begin(), idle.end());
   }
   return gifts;
@@ -372,29 +422,31 @@ std::vector<Gift> Gifts(const State& state) {
 
 std::string GiftsText(const State& state, const Job& taker) {
   std::vector<std::string> givers;
-  std::vector<std::string> workers;
+  std::map<v1::Role, std::vector<std::string>> given;
   for (const Gift& gift : Gifts(state)) {
     if (gift.taker != &taker) continue;
-    workers.push_back(gift.worker->name);
+    given[gift.worker->role].push_back(gift.worker->name);
     if (std::find(givers.begin(), givers.end(), gift.giver->id) ==
         givers.end()) {
       givers.push_back(gift.giver->id);
     }
   }
-  if (workers.empty()) return "";
-  std::sort(workers.begin(), workers.end(), NaturalLess);
+  if (given.empty()) return "";
   std::string text = givers.size() <= kMostNamed
                          ? absl::StrCat(givers.size() == 1 ? "job " : "jobs ",
                                         absl::StrJoin(givers, ", "))
                          : absl::StrCat(givers.size(), " jobs");
   absl::StrAppend(&text, givers.size() == 1 ? " gives it " : " give it ");
-  if (workers.size() > kMostNamed) {
-    absl::StrAppend(&text, workers.size(), " workers");
-  } else {
-    absl::StrAppend(&text, workers.size() == 1 ? "worker " : "workers ",
-                    absl::StrJoin(workers, ", "));
+  std::vector<std::string> parts;
+  for (auto& [role, names] : given) {
+    std::sort(names.begin(), names.end(), NaturalLess);
+    parts.push_back(names.size() > kMostNamed
+                        ? Counted(names.size(), NameOf(role))
+                        : absl::StrCat(Sv(NameOf(role)),
+                                       names.size() == 1 ? " " : "s ",
+                                       absl::StrJoin(names, ", ")));
   }
-  return text;
+  return absl::StrCat(text, absl::StrJoin(parts, " and "));
 }
 
 std::optional<std::string> WhyGivesWay(const State& state, const Job& job,

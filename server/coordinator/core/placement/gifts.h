@@ -19,6 +19,7 @@
 // before them in the queue. Those that give way already come first, and then the last in
 // the order of the queue; no more of them do so than are needed. What they give beyond
 // that is idle then. A job that somebody has suspended gives all of its own in any case.
+// Parameter servers are given by jobs that give way alone.
 //
 // Where the queue of a job has no room for more workers, only jobs of the same queue give
 // it any; if there are idle workers enough, even such as it could not take itself.
@@ -37,7 +38,7 @@ namespace ringmaster::coordinator {
 
 // `worker` is still a member of `giver`, and is to be of `taker`.
 struct Gift {
-  const Worker* worker = nullptr;
+  const Worker* worker = nullptr;  // of either role
   const Job* giver = nullptr;
   const Job* taker = nullptr;
   // The giver gives way: it gives all its workers, to this job or others.
@@ -65,8 +66,8 @@ struct Gift {
 // Lasts as long as the state stays as it is.
 [[nodiscard]] std::vector<Gift> Gifts(const State& state);
 
-// "job a-1 gives it worker w-3", "jobs a-1, b-2 give it 3 workers": what `taker` is
-// given; empty if it is nothing.
+// "job a-1 gives it worker w-3", "jobs a-1, b-2 give it 5 workers and parameter server
+// s-1": what `taker` is given; empty if it is nothing.
 [[nodiscard]] std::string GiftsText(const State& state, const Job& taker);
 
 // "is suspended by alice: too warm", "gives way to job b-2 (priority 5)", "gives way

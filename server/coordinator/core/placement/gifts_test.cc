@@ -55,6 +55,20 @@ class GiftsTest : public ::testing::Test {
     return worker;
   }
 
+  // "j<number>s".
+  void AddServer(Job& job) {
+    Worker& server = AddWorker(job.id + "s");
+    server.role = v1::ROLE_PARAMETER_SERVER;
+    server.job_id = job.id;
+    server.state = v1::WORKER_STATE_ASSIGNED;
+    job.sharding.shards = job.sharding.servers = 1;
+    Member member;
+    member.identity.worker = server.name;
+    member.identity.rank = static_cast<int>(job.members.size());
+    member.identity.role = v1::ROLE_PARAMETER_SERVER;
+    job.members.push_back(member);
+  }
+
   void AddCordon(const std::string& name, bool drains) {
     CordonedRecord record;
     record.target = name;
@@ -300,6 +314,36 @@ TEST_F(GiftsTest, AJobThatLacksServersIsNotHelpedByWorkers) {
   EXPECT_THAT(Given(), IsEmpty());
   AddWorker("server").role = v1::ROLE_PARAMETER_SERVER;
   EXPECT_THAT(Given(), ElementsAre("j1w2"));
+}
+
+TEST_F(GiftsTest, ServersAreGivenByWhoGivesWay) {
+  for (const int64_t number : {1, 2}) {
+    Job& job = AddTraining(number, 2, 2);
+    job.keeps_checkpoints = job.can_go_on_later = true;
+    AddServer(job);
+  }
+  Job& lacking = AddLacking(3, 1);
+  lacking.sharding.shards = 1;
+  lacking.sharding.servers = 1;
+  // Of the same priority nobody gives way.
+  EXPECT_THAT(Given(), IsEmpty());
+  lacking.priority = 1;
+  EXPECT_THAT(Given(), ElementsAre("j2s", "j2w1"));
+  EXPECT_EQ(GiftsText(state_, lacking),
+            "job j2 gives it worker j2w1 and parameter server j2s");
+  // With an idle worker it lacks only the server.
+  AddWorker("idle");
+  EXPECT_THAT(Given(), ElementsAre("j2s"));
+  EXPECT_EQ(WhyGivesWay(state_, state_.jobs.at(2), Gifts(state_)),
+            "gives way to job j3 (priority 1)");
+  // Both give way if it needs two; in vain nobody does.
+  lacking.sharding.servers = 2;
+  EXPECT_THAT(Given(), ElementsAre("j2s", "j1s"));
+  lacking.sharding.servers = 3;
+  EXPECT_THAT(Given(), IsEmpty());
+  lacking.sharding.servers = 2;
+  lacking.min_workers = 9;
+  EXPECT_THAT(Given(), IsEmpty());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/protocol/labels.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -30,6 +31,41 @@ void SetTurns(State& state) {
   }
 }
 
+bool RequiresGpus(const JobTerms& job) {
+  const auto device = job.needs.labels.find(kDeviceLabel);
+  return device != job.needs.labels.end() && device->second == kCudaDevice;
+}
+
+// Workers, and those of them that have to be on GPUs.
+struct Wanted {
+  int64_t workers = 0;
+  int64_t gpus = 0;
+
+  void Add(const Job& job) {
+    workers += job.min_workers;
+    if (RequiresGpus(job)) gpus += job.min_workers;
+  }
+};
+
+bool IsBeyondGpus(const v1::QueueSpec& quota, const Job& job,
+                  const Wanted& wanted) {
+  return RequiresGpus(job) && quota.has_gpus() && wanted.gpus > quota.gpus();
+}
+
+bool IsBeyond(const v1::QueueSpec& quota, const Job& job,
+              const Wanted& wanted) {
+  return wanted.workers > quota.workers() || IsBeyondGpus(quota, job, wanted);
+}
+
+int GpuCount(const State& state, const Job& job) {
+  return static_cast<int>(
+      std::ranges::count_if(job.members, [&](const Member& member) {
+        const Worker* const worker = state.FindWorker(member.identity.worker);
+        return !member.is_lost && member.identity.role == v1::ROLE_WORKER &&
+               worker != nullptr && worker->device.kind == v1::DEVICE_KIND_CUDA;
+      }));
+}
+
 }  // namespace
 
 const Queue* QueueOf(const State& state, const JobTerms& job) {
@@ -51,8 +87,7 @@ void SetStandings(State& state) {
     std::stable_sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
       return a->priority > b->priority;
     });
-    const int quota = queue->spec.workers();
-    int64_t wanted = 0;
+    Wanted wanted;
     int64_t needed = 0;
     for (auto begin = jobs.begin(); begin != jobs.end();) {
       const auto end = std::find_if(begin, jobs.end(), [&](const Job* job) {
@@ -62,8 +97,9 @@ void SetStandings(State& state) {
         if (state.active_jobs.contains(job->number)) needed += job->min_workers;
       }
       for (Job* const job : std::span(begin, end)) {
-        if (!job->is_suspended) wanted += job->min_workers;
-        job->place.borrows = job->is_suspended || wanted > quota;
+        if (!job->is_suspended) wanted.Add(*job);
+        job->place.borrows =
+            job->is_suspended || IsBeyond(queue->spec, *job, wanted);
         job->place.turn = job->place.borrows ? queue->turn : 0;
         job->place.needed_beside =
             needed -
@@ -112,6 +148,7 @@ std::map<std::string_view, QueueFigures> FiguresOfQueues(const State& state) {
     }
     ++figures.active_jobs;
     figures.workers += AliveCount(job, v1::ROLE_WORKER);
+    figures.gpus += GpuCount(state, job);
     figures.needed += job.min_workers;
     if (job.place.borrows) figures.borrowed += job.min_workers;
   }
@@ -139,10 +176,13 @@ std::string QuotaText(const State& state, const Job& job) {
   const Queue* const queue = QueueOf(state, job);
   if (queue == nullptr || !job.place.borrows || state.queues.size() == 1)
     return "";
-  return absl::StrCat(
-      "queue ", queue->spec.name(), " has a quota of ",
-      Counted(static_cast<size_t>(queue->spec.workers()), "worker"),
-      ", and borrows what is beyond that");
+  const v1::QueueSpec& quota = queue->spec;
+  return absl::StrCat("queue ", quota.name(), " has a quota of ",
+                      Counted(static_cast<size_t>(quota.workers()), "worker"),
+                      RequiresGpus(job) && quota.has_gpus()
+                          ? absl::StrCat(", ", quota.gpus(), " of them on GPUs")
+                          : "",
+                      ", and borrows what is beyond that");
 }
 
 }  // namespace ringmaster::coordinator

@@ -7,7 +7,8 @@
 // submission, whether they have begun or wait: as many in a row as it is enough for. All
 // others borrow; so do those that somebody has suspended, which are not counted. So who
 // borrows does not depend on who has begun, and no job of a queue gets before another by
-// being smaller.
+// being smaller. Jobs that require GPUs have to be within the part of the quota that is
+// GPUs, too.
 //
 // Jobs that do not borrow come before others of their priority in the queue of all jobs,
 // and if they lack workers, jobs of other queues that borrow give way. Among those that
@@ -50,6 +51,7 @@ void SetStandings(State& state);
 // The figures of a queue, by its jobs.
 struct QueueFigures {
   int workers = 0;
+  int gpus = 0;  // workers on GPUs
   // How many its active jobs need at least, and how many those of them that borrow.
   int needed = 0;
   int borrowed = 0;

@@ -69,6 +69,38 @@ TEST_F(QuotasTest, TheFirstInARowAreWithinTheQuotaWhetherTheyHaveBegunOrNot) {
   EXPECT_EQ(figures.queued_jobs, 2);
 }
 
+TEST_F(QuotasTest, JobsThatRequireGpusAreWithinTheirPartOfTheQuota) {
+  state_.queues["a"].spec.set_gpus(2);
+  Job& first = Add("a", 1, true);
+  Job& second = Add("a", 2, false);
+  const Job& third = Add("a", 1, false);
+  first.needs.labels = second.needs.labels = {{"device", "cuda"}};
+  SetStandings(state_);
+  EXPECT_FALSE(first.place.borrows);
+  EXPECT_TRUE(second.place.borrows);
+  EXPECT_EQ(QuotaText(state_, second),
+            "queue a has a quota of 4 workers, 2 of them on GPUs, and borrows "
+            "what is beyond that");
+  // It requires none.
+  EXPECT_FALSE(third.place.borrows);
+  state_.queues["a"].spec.set_gpus(3);
+  SetStandings(state_);
+  EXPECT_FALSE(second.place.borrows);
+}
+
+TEST_F(QuotasTest, WorkersOnGpusAreCountedWhateverTheirJobRequires) {
+  Job& job = Add("a", 2, true);
+  for (const char* const name : {"w0", "w1"}) {
+    Member& member = job.members.emplace_back();
+    member.identity.worker = name;
+    member.identity.role = v1::ROLE_WORKER;
+    state_.workers[name].name = name;
+  }
+  EXPECT_EQ(FiguresOfQueues(state_).at("a").gpus, 0);
+  state_.workers["w1"].device.kind = v1::DEVICE_KIND_CUDA;
+  EXPECT_EQ(FiguresOfQueues(state_).at("a").gpus, 1);
+}
+
 TEST_F(QuotasTest, ThoseWithinTheirQuotaComeFirstAndThenWhoHasUsedLeast) {
   state_.queues["a"].used = 100;
   state_.queues["a"].spec.set_weight(4);

@@ -156,6 +156,14 @@ void RandomCluster::CheckGifts() {
   std::map<const Job*, int> taken;
   for (const Gift& gift : gifts) {
     Count("gift");
+    if (gift.worker->role != v1::ROLE_WORKER) {
+      Count("gift of a server");
+      if (!gift.gives_way || (!gift.giver->is_suspended && !has_way(gift))) {
+        Violate(absl::StrCat("job ", gift.giver->id, " gives server ",
+                             gift.worker->name, " to ", gift.taker->id));
+      }
+      continue;
+    }
     const int left =
         AliveCount(*gift.giver, v1::ROLE_WORKER) - ++given[gift.giver];
     if (gift.gives_way) Count("gives way");

@@ -53,7 +53,8 @@ function queueItem(queue, used) {
   const text = parts.map(([name, workers]) => `${integer(workers)} ${name}`).join(", ") || "no workers, and no quota";
   return h("li", { class: "card", id: `queue-${queue.spec.name}` },
     h("div", { class: "row" }, h("strong", {}, queue.spec.name),
-      h("span", { class: "quiet" }, `quota ${integer(quota)}`, queue.spec.most_workers === undefined ? "" : `, at most ${integer(queue.spec.most_workers)}`)),
+      h("span", { class: "quiet" }, `quota ${integer(quota)}`, queue.spec.gpus === undefined ? "" : `, ${integer(queue.spec.gpus)} of them on GPUs`,
+        queue.spec.most_workers === undefined ? "" : `, at most ${integer(queue.spec.most_workers)}`)),
     h("div", { class: "bar-parts", role: "img", "aria-label": text }, parts.map(([, workers, tone]) => h("span", { class: tone, style: { flexGrow: workers } }))),
     h("p", { class: "quiet" }, `${text}. ${count(queue.active_jobs, "job")} with workers, ${integer(queue.queued_jobs)} waiting.`,
       used > 0 ? ` ${percent(queue.used_worker_seconds / used)} of what was used lately.` : ""));
