@@ -17,41 +17,75 @@ Trace::Trace(int capacity) {
   ring_.resize(capacity);
 }
 
-void Trace::Record(const TraceSpan& span) {
+void Trace::Record(const TraceSpan& span) { (void)Open(span); }
+
+int64_t Trace::Open(const TraceSpan& span) {
   MutexLock lock(mutex_);
   ring_[recorded_ % static_cast<int64_t>(ring_.size())] = span;
-  ++recorded_;
+  return recorded_++;
+}
+
+void Trace::Replace(int64_t place, const TraceSpan& span) {
+  MutexLock lock(mutex_);
+  const auto capacity = static_cast<int64_t>(ring_.size());
+  if (place < std::max(cleared_, recorded_ - capacity)) return;
+  ring_[place % capacity] = span;
 }
 
 void Trace::Clear() {
   MutexLock lock(mutex_);
-  recorded_ = 0;
+  cleared_ = recorded_;
+}
+
+template <typename Visit>
+void Trace::ForEach(Visit visit) const {
+  const auto capacity = static_cast<int64_t>(ring_.size());
+  for (int64_t i = std::max(cleared_, recorded_ - capacity); i < recorded_;
+       ++i) {
+    visit(ring_[i % capacity]);
+  }
 }
 
 std::vector<TraceSpan> Trace::Spans(int64_t first_step,
                                     int64_t last_step) const {
   MutexLock lock(mutex_);
-  const auto capacity = static_cast<int64_t>(ring_.size());
   std::vector<TraceSpan> spans;
-  spans.reserve(std::min(recorded_, capacity));
-  for (int64_t i = std::max<int64_t>(0, recorded_ - capacity); i < recorded_;
-       ++i) {
-    const TraceSpan& span = ring_[i % capacity];
-    if (span.step >= first_step && span.step <= last_step) {
+  ForEach([&](const TraceSpan& span) {
+    const bool has_ended =
+        span.state == SpanState::kEnded || span.state == SpanState::kBrokenOff;
+    if (has_ended && span.step >= first_step && span.step <= last_step) {
       spans.push_back(span);
     }
+  });
+  return spans;
+}
+
+std::vector<TraceSpan> Trace::Collectives(int64_t generation,
+                                          int64_t steps) const {
+  std::vector<TraceSpan> spans;
+  int64_t last = 0;
+  {
+    MutexLock lock(mutex_);
+    ForEach([&](const TraceSpan& span) {
+      if (span.sequence == 0 || span.generation != generation) return;
+      spans.push_back(span);
+      last = std::max(last, span.step);
+    });
   }
+  std::erase_if(
+      spans, [&](const TraceSpan& span) { return span.step <= last - steps; });
   return spans;
 }
 
 std::optional<Trace::StepRange> Trace::HeldSteps() const {
   MutexLock lock(mutex_);
-  const int64_t count = std::min(recorded_, static_cast<int64_t>(ring_.size()));
-  if (count == 0) return std::nullopt;
-  const auto [first, last] = std::minmax_element(
-      ring_.begin(), ring_.begin() + count,
-      [](const TraceSpan& a, const TraceSpan& b) { return a.step < b.step; });
-  return StepRange{first->step, last->step};
+  std::optional<StepRange> held;
+  ForEach([&](const TraceSpan& span) {
+    if (!held.has_value()) held = {span.step, span.step};
+    held->first = std::min(held->first, span.step);
+    held->last = std::max(held->last, span.step);
+  });
+  return held;
 }
 
 namespace {
@@ -76,6 +110,9 @@ Json SpanEvent(const TraceSpan& span, int rank, int track,
   if (span.ready < span.start) {
     args["wait_us"] = Micros(span.start - span.ready);
   }
+  if (span.sequence > 0) args["sequence"] = span.sequence;
+  if (span.awaited_rank >= 0) args["awaited_rank"] = span.awaited_rank;
+  if (span.state == SpanState::kBrokenOff) args["broken_off"] = true;
   return {{"ph", "X"},
           {"name", span.name},
           {"cat", span.track},

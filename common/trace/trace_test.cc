@@ -65,6 +65,65 @@ TEST(TraceTest, SelectsByStep) {
   EXPECT_TRUE(trace.Spans(9, 10).empty());
 }
 
+TraceSpan CollectiveOf(int64_t generation, int64_t step, int64_t sequence) {
+  TraceSpan span = SpanOfStep(step);
+  span.name = "all_reduce";
+  span.generation = generation;
+  span.sequence = sequence;
+  return span;
+}
+
+std::vector<int64_t> Sequences(const std::vector<TraceSpan>& spans) {
+  std::vector<int64_t> sequences;
+  for (const TraceSpan& span : spans) sequences.push_back(span.sequence);
+  return sequences;
+}
+
+TEST(TraceTest, SpansThatHaveNotEndedAreOnlyAmongTheCollectives) {
+  Trace trace(8);
+  TraceSpan span = CollectiveOf(3, 7, 21);
+  span.state = SpanState::kUnderWay;
+  const int64_t place = trace.Open(span);
+  EXPECT_TRUE(trace.Spans().empty());
+  ASSERT_EQ(trace.Collectives(3, 64).size(), 1u);
+  EXPECT_EQ(trace.Collectives(3, 64)[0].state, SpanState::kUnderWay);
+
+  span.state = SpanState::kBrokenOff;
+  span.awaited_rank = 2;
+  trace.Replace(place, span);
+  ASSERT_EQ(trace.Spans().size(), 1u);
+  EXPECT_EQ(trace.Spans()[0].awaited_rank, 2);
+  EXPECT_EQ(trace.Collectives(3, 64)[0].state, SpanState::kBrokenOff);
+}
+
+TEST(TraceTest, ASpanThatGaveWayIsNotReplaced) {
+  Trace trace(2);
+  const int64_t place = trace.Open(CollectiveOf(1, 1, 1));
+  trace.Record(SpanOfStep(2));
+  trace.Record(SpanOfStep(3));
+  trace.Replace(place, CollectiveOf(1, 1, 1));
+  EXPECT_EQ(Steps(trace.Spans()), (std::vector<int64_t>{2, 3}));
+
+  const int64_t cleared = trace.Open(CollectiveOf(1, 4, 2));
+  trace.Clear();
+  trace.Replace(cleared, CollectiveOf(1, 4, 2));
+  EXPECT_TRUE(trace.Spans().empty());
+}
+
+TEST(TraceTest, HasTheCollectivesOfTheLastStepsOfAGeneration) {
+  Trace trace(16);
+  trace.Record(CollectiveOf(1, 9, 1));
+  for (int64_t step = 5; step <= 8; ++step) {
+    trace.Record(SpanOfStep(step));
+    trace.Record(CollectiveOf(2, step, step));
+  }
+  EXPECT_EQ(Sequences(trace.Collectives(2, 64)),
+            (std::vector<int64_t>{5, 6, 7, 8}));
+  EXPECT_EQ(Sequences(trace.Collectives(2, 2)), (std::vector<int64_t>{7, 8}));
+  EXPECT_EQ(Sequences(trace.Collectives(1, 64)), (std::vector<int64_t>{1}));
+  EXPECT_TRUE(trace.Collectives(3, 64).empty());
+}
+
 TEST(TraceDeathTest, RefusesACapacityOfZero) {
   EXPECT_DEATH(Trace(0), "capacity");
 }

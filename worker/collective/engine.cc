@@ -86,7 +86,9 @@ absl::Status CollectiveEngine::Run(const CollectiveRequest& request,
 absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
                                      int64_t sequence) {
   request_ = request;
+  plan_ = nullptr;
   wait_.Drop();
+  longest_ = PeerWait();
   SetWaitingFor(-1);
   last_awaited_.store(-1, std::memory_order_relaxed);
   ASSIGN_OR_RETURN(plan_, plans_.Find(request));
@@ -289,8 +291,23 @@ void CollectiveEngine::EndWait() {
   if (waited_for >= 0) {
     waited_ns_[static_cast<size_t>(waited_for)].fetch_add(
         absl::ToInt64Nanoseconds(waited), std::memory_order_relaxed);
+    if (waited > longest_.waited) longest_ = {waited_for, waited};
   }
   SetWaitingFor(-1);
+}
+
+CollectiveEngine::PeerWait CollectiveEngine::WaitInVain() {
+  // A peer whose connection has failed, or else the one that it waits for.
+  PeerWait wait;
+  wait.rank = blamed_rank();
+  if (wait.rank < 0) wait.rank = last_awaited_.load(std::memory_order_relaxed);
+  if (wait_.is_waiting()) wait.waited = wait_.End(clock_.Now());
+  if (plan_ == nullptr) return wait;
+  for (const CollectivePlan::Pair& pair : plan_->pairs) {
+    if (pair.peer == wait.rank && pair.receive != nullptr)
+      wait.has_peer_entered = pair.receive->done > 0;
+  }
+  return wait;
 }
 
 bool CollectiveEngine::AwaitsSend(const CollectivePlan::Pair& pair) const {

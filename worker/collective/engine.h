@@ -53,6 +53,18 @@ class CollectiveEngine {
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  int64_t sequence, MonotonicTime deadline);
 
+  // A wait for a peer in the collective that ran last.
+  struct PeerWait {
+    int rank = -1;  // -1: it waited for nobody
+    absl::Duration waited;
+    // It was in vain, and the peer had sent something of the collective.
+    bool has_peer_entered = false;
+  };
+  // Returns the longest one of a collective that has completed; of one that has
+  // failed, the one that it failed in. From the thread of Run.
+  [[nodiscard]] PeerWait LongestWait() const { return longest_; }
+  [[nodiscard]] PeerWait WaitInVain();
+
   // Closes all channels; from any thread.
   void Close();
 
@@ -124,6 +136,7 @@ class CollectiveEngine {
   CollectiveRequest request_;
   CollectivePlan* plan_ = nullptr;
   FrameHeader header_;  // the fields common to its frames
+  PeerWait longest_;
 
   ChannelWait wait_;
   std::vector<AwaitedChannel> awaited_;

@@ -198,35 +198,53 @@ void HostCommunicator::ThreadMain() {
 
 absl::Status HostCommunicator::Execute(const Pending& pending,
                                        MonotonicTime deadline) {
-  const MonotonicTime start = clock_.Now();
+  TraceSpan span = SpanOf(pending);
+  span.start = clock_.Now();
+  span.state = SpanState::kUnderWay;
+  const int64_t place =
+      options_.trace == nullptr ? 0 : options_.trace->Open(span);
+  const absl::Status status = RunEngine(pending, deadline);
+  span.end = clock_.Now();
+  if (status.ok() && (pending.request.op == CollectiveOp::kAllReduce ||
+                      pending.request.op == CollectiveOp::kReduceScatter)) {
+    all_reduce_ns_.fetch_add(absl::ToInt64Nanoseconds(span.end - span.start),
+                             std::memory_order_relaxed);
+  }
+  if (options_.trace == nullptr) return status;
+  const CollectiveEngine::PeerWait wait =
+      status.ok() ? engine_->LongestWait() : engine_->WaitInVain();
+  span.state = status.ok() ? SpanState::kEnded : SpanState::kBrokenOff;
+  span.awaited_rank = wait.rank;
+  span.waited = wait.waited;
+  span.has_awaited_entered = wait.has_peer_entered;
+  options_.trace->Replace(place, span);
+  return status;
+}
+
+TraceSpan HostCommunicator::SpanOf(const Pending& pending) const {
+  const CollectiveRequest& request = pending.request;
+  TraceSpan span;
+  span.name = CollectiveOpName(request.op);
+  span.track = "communication";
+  span.step = request.trace_step;
+  span.bucket = request.trace_label;
+  span.bytes = request.buffer.count * SizeOf(request.buffer.dtype);
+  span.ready = pending.ready;
+  span.sequence = pending.sequence;
+  span.generation = options_.generation;
+  return span;
+}
+
+absl::Status HostCommunicator::RunEngine(const Pending& pending,
+                                         MonotonicTime deadline) {
   try {
-    RETURN_IF_ERROR(engine_->Run(pending.request, pending.sequence, deadline));
+    return engine_->Run(pending.request, pending.sequence, deadline);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("rank ", rank(), " has no memory left for a collective (",
                      CollectiveOpName(pending.request.op), " of ",
                      pending.request.buffer.count, " elements)"));
   }
-  const MonotonicTime end = clock_.Now();
-  if (pending.request.op == CollectiveOp::kAllReduce ||
-      pending.request.op == CollectiveOp::kReduceScatter) {
-    all_reduce_ns_.fetch_add(absl::ToInt64Nanoseconds(end - start),
-                             std::memory_order_relaxed);
-  }
-  if (options_.trace != nullptr) {
-    const CollectiveRequest& request = pending.request;
-    TraceSpan span;
-    span.name = CollectiveOpName(request.op);
-    span.track = "communication";
-    span.step = request.trace_step;
-    span.bucket = request.trace_label;
-    span.bytes = request.buffer.count * SizeOf(request.buffer.dtype);
-    span.ready = pending.ready;
-    span.start = start;
-    span.end = end;
-    options_.trace->Record(span);
-  }
-  return absl::OkStatus();
 }
 
 void HostCommunicator::Finish(const Pending& pending,

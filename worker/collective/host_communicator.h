@@ -89,9 +89,12 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] absl::StatusOr<Pending> Admit(const CollectiveRequest& request)
       REQUIRES(mutex_);
   void ThreadMain();
-  // Runs it on this thread, which has set is_engine_busy_.
+  // Runs it on this thread, which has set is_engine_busy_, and records it.
   [[nodiscard]] absl::Status Execute(const Pending& pending,
                                      MonotonicTime deadline);
+  [[nodiscard]] TraceSpan SpanOf(const Pending& pending) const;
+  [[nodiscard]] absl::Status RunEngine(const Pending& pending,
+                                       MonotonicTime deadline);
   // Marks the engine free again and, after a success, the collective complete.
   void Finish(const Pending& pending, const absl::Status& status);
   void Fail(const absl::Status& status);

@@ -278,6 +278,38 @@ TEST(HostCommunicatorTest, TracesEachCollective) {
   EXPECT_EQ(spans[0].bytes, 400);
   EXPECT_LE(spans[0].ready, spans[0].start);
   EXPECT_LE(spans[0].start, spans[0].end);
+  EXPECT_EQ(spans[0].state, SpanState::kEnded);
+  EXPECT_EQ(spans[0].sequence, 1);
+  EXPECT_EQ(spans[0].generation, 1);
+  EXPECT_FALSE(spans[0].is_on_device);
+}
+
+// Returns the one collective that `trace` holds.
+TraceSpan OnlyCollective(const Trace& trace) {
+  const std::vector<TraceSpan> spans = trace.Collectives(1, 64);
+  EXPECT_EQ(spans.size(), 1u);
+  return spans.empty() ? TraceSpan() : spans[0];
+}
+
+TEST(HostCommunicatorTest, TheTraceHasACollectiveThatSomeoneDoesNotEnter) {
+  Trace trace;
+  WorldOfThreads::Options options;
+  options.traces = {&trace, nullptr};
+  const auto world = *WorldOfThreads::Create(options);
+  Communicator& waiting = world->communicator(0);
+  ASSERT_TRUE(waiting.Start(Barrier()).ok());
+  AwaitWaitFor(1, waiting);
+  EXPECT_EQ(OnlyCollective(trace).state, SpanState::kUnderWay);
+
+  waiting.Abort("halted");
+  EXPECT_FALSE(waiting.Wait(Ticket{1}, Soon()).ok());
+  const TraceSpan span = OnlyCollective(trace);
+  EXPECT_EQ(span.state, SpanState::kBrokenOff);
+  EXPECT_STREQ(span.name, "barrier");
+  EXPECT_EQ(span.awaited_rank, 1);
+  EXPECT_FALSE(span.has_awaited_entered);
+  EXPECT_GT(span.waited, absl::ZeroDuration());
+  EXPECT_LE(span.start + span.waited, span.end);
 }
 
 }  // namespace

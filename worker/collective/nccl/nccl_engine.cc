@@ -194,6 +194,7 @@ absl::StatusOr<NcclEngine::Sequence> NcclEngine::Admit(Item item) {
     sequence = ++totals_.started;
     item.sequence = sequence;
     item.started = options_.clock->Now();
+    RecordQueued(item);
     items_.push_back(std::move(item));
   }
   changed_.NotifyAll();

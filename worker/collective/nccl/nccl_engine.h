@@ -166,6 +166,9 @@ class NcclEngine {
     const CudaEvent* ready = nullptr;
     std::shared_ptr<Events> events;
     MonotonicTime started;
+    // Where the trace has it, and what it says.
+    int64_t place = 0;
+    TraceSpan span = {};
   };
   // A task on the communicators, for the engine's thread.
   struct Job {
@@ -200,7 +203,12 @@ class NcclEngine {
   // NCCL.
   void NoteWhereItIs(const Item& item);
   void Complete(const Item& item);
+  // Tell the trace: of a collective that is queued; that it has begun, ended, or
+  // that those which have begun never will.
+  void RecordQueued(Item& item) REQUIRES(mutex_);
+  void RecordBegun() REQUIRES(mutex_);
   void Record(const Item& item, absl::Duration since_ready, absl::Duration ran);
+  void RecordBrokenOff() EXCLUDES(mutex_);
   void End();
   void AwaitCompute();
   // Notes that nothing more is queued, and NCCL is about to free what it has.

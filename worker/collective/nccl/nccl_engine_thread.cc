@@ -1,4 +1,5 @@
 // The thread of NcclEngine: what calls NCCL.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -184,6 +185,7 @@ void NcclEngine::NoteWhereItIs(const Item& item) {
   if (!has_begun.ok()) return Fail(has_begun.status());
   MutexLock lock(mutex_);
   totals_.is_in_collective = *has_begun;
+  if (*has_begun) RecordBegun();
 }
 
 void NcclEngine::Complete(const Item& item) {
@@ -216,23 +218,56 @@ void NcclEngine::Complete(const Item& item) {
   changed_.NotifyAll();
 }
 
+void NcclEngine::RecordQueued(Item& item) {
+  if (options_.trace == nullptr) return;
+  const CollectiveRequest& request = item.request;
+  item.span.name = CollectiveOpName(request.op);
+  item.span.track = "communication";
+  item.span.step = request.trace_step;
+  item.span.bucket = request.trace_label;
+  item.span.bytes = request.buffer.count * SizeOf(request.buffer.dtype);
+  item.span.ready = item.started;
+  item.span.state = SpanState::kQueued;
+  item.span.sequence = item.sequence;
+  item.span.generation = options_.generation;
+  item.span.is_on_device = true;
+  item.place = options_.trace->Open(item.span);
+}
+
+void NcclEngine::RecordBegun() {
+  Item& item = items_.front();
+  if (options_.trace == nullptr || item.span.state != SpanState::kQueued)
+    return;
+  item.span.start = options_.clock->Now();
+  item.span.state = SpanState::kUnderWay;
+  options_.trace->Replace(item.place, item.span);
+}
+
 void NcclEngine::Record(const Item& item, absl::Duration since_ready,
                         absl::Duration ran) {
   if (options_.trace == nullptr) return;
-  const MonotonicTime now = options_.clock->Now();
-  TraceSpan span;
-  span.name = CollectiveOpName(item.request.op);
-  span.track = "communication";
-  span.step = item.request.trace_step;
-  span.bucket = item.request.trace_label;
-  span.bytes = item.request.buffer.count * SizeOf(item.request.buffer.dtype);
-  span.ready = now - since_ready;
-  span.start = now - ran;
-  span.end = now;
-  options_.trace->Record(span);
+  TraceSpan span = item.span;
+  span.end = options_.clock->Now();
+  span.start = span.end - ran;
+  // Events are measured one by one, and rounded.
+  span.ready = std::min(span.end - since_ready, span.start);
+  span.state = SpanState::kEnded;
+  options_.trace->Replace(item.place, span);
+}
+
+void NcclEngine::RecordBrokenOff() {
+  MutexLock lock(mutex_);
+  if (options_.trace == nullptr) return;
+  for (Item& item : items_) {
+    if (item.span.state != SpanState::kUnderWay) continue;
+    item.span.end = options_.clock->Now();
+    item.span.state = SpanState::kBrokenOff;
+    options_.trace->Replace(item.place, item.span);
+  }
 }
 
 void NcclEngine::End() {
+  RecordBrokenOff();
   if (comms_.has_value()) {
     const MonotonicTime limit = Clock::Real().Now() + kFinalizeTimeout;
     const KeepWaiting keep_waiting = [this, limit]() -> absl::Status {
