@@ -17,6 +17,7 @@
 #include "worker/agent/rpc/assignment_payload.h"
 #include "worker/agent/rpc/coordinator_session.h"
 #include "worker/agent/rpc/session_messages.h"
+#include "worker/agent/rpc/trace_reply.h"
 #include "worker/agent/trainer_thread.h"
 
 namespace ringmaster {
@@ -122,7 +123,8 @@ class Agent::Impl {
   }
   void Do(const agent::SendNotice& action) { Send(ToMessage(action)); }
   void Do(const agent::SendTrace& action) {
-    Send(ToMessage(action, options_.identity, trainer_.trace()));
+    Send(ToMessage(action, options_.identity, trainer_.trace(),
+                   trainer_.progress(), clock_.Now()));
   }
   void Do(const agent::SendLog& action) { Send(ToMessage(action)); }
   void Do(const agent::SendProbed& action);

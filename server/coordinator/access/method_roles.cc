@@ -12,7 +12,7 @@ constexpr RoleSet kMembers = {Role::kWorker, Role::kServer};
 constexpr RoleSet kAll = {Role::kViewer, Role::kSubmitter, Role::kOperator,
                           Role::kWorker, Role::kServer};
 
-constexpr std::array<MethodRoles, 22> kTable = {{
+constexpr std::array<MethodRoles, 23> kTable = {{
     // A worker's hello may also tell of the job that it holds; SessionReactor
     // checks that the hello's role is one of the caller's.
     {"/ringmaster.v1.CoordinatorService/Session", kMembers},
@@ -25,6 +25,7 @@ constexpr std::array<MethodRoles, 22> kTable = {{
     {"/ringmaster.v1.JobService/CancelJob", kSubmitters},
     {"/ringmaster.v1.JobService/ChangeJob", kSubmitters},
     {"/ringmaster.v1.JobService/ListEvents", kReaders},
+    {"/ringmaster.v1.JobService/GetFlightRecord", kReaders},
     {"/ringmaster.v1.JobService/GetTrace", kReaders},
     {"/ringmaster.v1.JobService/ExplainJob", kReaders},
     {"/ringmaster.v1.PoolService/Cordon", kOperators},

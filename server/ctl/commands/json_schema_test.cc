@@ -27,7 +27,8 @@ constexpr const char* kPrinted[] = {"Status",
                                     "ListEventsResponse",
                                     "ExplainJobResponse",
                                     "GetLogsResponse",
-                                    "ListAuditResponse"};
+                                    "ListAuditResponse",
+                                    "FlightRecord"};
 // Its fields are in docs/jobs.md.
 constexpr char kSpec[] = "ringmaster.v1.JobSpec";
 

@@ -93,12 +93,10 @@ struct SendLeaving {
 struct SendNotice {
   v1::Notice notice;
 };
-// The adapter adds the spans of steps first to last (0: the newest).
+// The adapter adds the spans.
 struct SendTrace {
-  int64_t request_id = 0;
+  TraceRequested request;
   int rank = -1;
-  int64_t first_step = 0;
-  int64_t last_step = 0;
 };
 
 // The adapter adds the lines.

@@ -355,7 +355,7 @@ void AgentCore::ReleaseToPool() {
 }
 
 void AgentCore::On(const TraceRequested& event) {
-  Send(SendTrace{event.request_id, rank_, event.first_step, event.last_step});
+  Send(SendTrace{event, rank_});
 }
 
 void AgentCore::On(const LogRequested& event) { Send(SendLog{event}); }

@@ -115,6 +115,9 @@ struct TraceRequested {
   int64_t request_id = 0;
   int64_t first_step = 0;
   int64_t last_step = 0;
+  // Not 0: only the collectives of this generation, at most so many bytes.
+  int64_t generation = 0;
+  int64_t max_bytes = 0;
 };
 
 // Wanted are lines of this process's log, which only the adapter knows.

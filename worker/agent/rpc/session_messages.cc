@@ -399,7 +399,9 @@ absl::StatusOr<std::optional<Event>> ToEvent(
     case v1::SessionResponse::kTraceRequest:
       return agent::TraceRequested{message.trace_request().request_id(),
                                    message.trace_request().first_step(),
-                                   message.trace_request().last_step()};
+                                   message.trace_request().last_step(),
+                                   message.trace_request().generation(),
+                                   message.trace_request().max_bytes()};
     case v1::SessionResponse::kLogRequest:
       return agent::LogRequested{message.log_request().request_id(),
                                  message.log_request().filter(),
@@ -464,6 +466,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_data_port(identity.data_port);
   hello.set_version(identity.version);
   hello.set_sends_logs(true);
+  hello.set_records_collectives(true);
   hello.set_probes(true);
   hello.set_log_file(identity.log_file);
   hello.set_requires_encryption(identity.requires_encryption);
@@ -619,34 +622,6 @@ v1::SessionRequest ToMessage(const agent::SendNotice& send) {
     v1::TextSample& sample = *notice.mutable_sample();
     sample.set_prompt(BoundedUtf8(sample.prompt(), kMaxPrompt));
     sample.set_text(BoundedUtf8(sample.text(), kMaxSampleText));
-  }
-  return request;
-}
-
-v1::SessionRequest ToMessage(const agent::SendTrace& send,
-                             const WorkerIdentity& identity,
-                             const Trace& trace) {
-  v1::SessionRequest request;
-  v1::TraceReply& reply = *request.mutable_trace_reply();
-  reply.set_request_id(send.request_id);
-  reply.mutable_trace()->set_rank(send.rank);
-  reply.mutable_trace()->set_worker(identity.name);
-  if (const auto held = trace.HeldSteps(); held.has_value()) {
-    reply.mutable_trace()->set_first_held_step(held->first);
-    reply.mutable_trace()->set_last_held_step(held->last);
-  }
-  const int64_t last = send.last_step == 0 ? std::numeric_limits<int64_t>::max()
-                                           : send.last_step;
-  for (const TraceSpan& span : trace.Spans(send.first_step, last)) {
-    v1::TraceSpan& message = *reply.mutable_trace()->add_spans();
-    message.set_name(span.name);
-    message.set_track(span.track);
-    message.set_step(span.step);
-    message.set_bucket(span.bucket);
-    message.set_bytes(span.bytes);
-    message.set_ready_nanos(span.ready.nanos());
-    message.set_start_nanos(span.start.nanos());
-    message.set_end_nanos(span.end.nanos());
   }
   return request;
 }

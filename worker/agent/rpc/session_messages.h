@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/trace/trace.h"
 #include "worker/agent/core/agent_action.h"
 #include "worker/agent/core/agent_core.h"
 #include "worker/agent/core/agent_event.h"
@@ -71,9 +70,6 @@ inline constexpr int64_t kMaxLogReplyBytes = 1 << 20;
                                            const TrainProgress& progress);
 // Texts are cut to a few KiB, between characters.
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendNotice& send);
-[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendTrace& send,
-                                           const WorkerIdentity& identity,
-                                           const Trace& trace);
 
 // With lines of this process's log, kMaxLogReplyBytes at most.
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendLog& send);

@@ -72,8 +72,9 @@ struct ActionWriter {
                         " step=", a.step);
   }
   std::string operator()(const SendTrace& a) const {
-    return absl::StrCat("send-trace id=", a.request_id, " rank=", a.rank,
-                        " steps=", a.first_step, "-", a.last_step);
+    const TraceRequested& request = a.request;
+    return absl::StrCat("send-trace id=", request.request_id, " rank=", a.rank,
+                        " steps=", request.first_step, "-", request.last_step);
   }
   std::string operator()(const SendProbed& a) const {
     return absl::StrCat("send-probed g=", a.probe.generation());
