@@ -573,6 +573,9 @@ void SimCoordinator::Do(coordinator::SendProbe& action) {
   sessions_.SendDown(action.session, agent::ProbeRequested{action.probe});
 }
 
+// The simulated workers record nothing, so none is asked.
+void SimCoordinator::Do(coordinator::GatherFlight&) {}
+
 void SimCoordinator::Do(coordinator::SendStop& action) {
   sessions_.SendDown(action.session,
                      agent::StopReceived{action.generation, action.reason});

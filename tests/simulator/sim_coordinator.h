@@ -121,6 +121,7 @@ class SimCoordinator {
   void Do(coordinator::SendHalt& action);
   void Do(coordinator::SendLeaveAdvice& action);
   void Do(coordinator::SendProbe& action);
+  void Do(coordinator::GatherFlight& action);
   void Do(coordinator::SendStop& action);
   void Do(coordinator::SendPause& action);
   void Do(coordinator::SendRelease& action);

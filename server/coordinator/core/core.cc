@@ -7,6 +7,7 @@
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/audit.h"
+#include "server/coordinator/core/account/flight.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/queue_use.h"
 #include "server/coordinator/core/life/cordon.h"
@@ -107,6 +108,7 @@ struct GeneralVisitor {
   void operator()(const Persisted& e) { OnPersisted(turn, e); }
   void operator()(const PersistFailed& e) { OnPersistFailed(turn, e); }
   void operator()(const JournalWorks&) { OnJournalWorks(turn); }
+  void operator()(const FlightGathered& e) { OnFlightGathered(turn, e); }
   void operator()(const ShutdownStarted&) { OnShutdown(turn); }
   // A Tick is nothing but its time; events of unknown sessions are ignored.
   template <typename Other>

@@ -140,14 +140,14 @@ const std::vector<Impossible> kImpossible = {
      "no worker is a member of such a job"},
     {{"IDLE", "DRAINING"},
      {"submit", "cancel", "change_job", "set_queues", "change", "persisted",
-      "persist_failed", "journal_works", "tick", "shutdown"},
+      "persist_failed", "journal_works", "flight", "tick", "shutdown"},
      "these are about jobs, not about one worker"},
     {{"rebuilding"},
      {"cancel", "change_job"},
      "such a job is in the queue, or not known yet"},
     {{"QUEUED", "SUCCEEDED", "FAILED", "CANCELLED"},
      {"submit", "set_queues", "change", "persisted", "persist_failed",
-      "journal_works", "tick", "shutdown"},
+      "journal_works", "flight", "tick", "shutdown"},
      "these are seen by the active job, which is in none of these states"},
 };
 

@@ -16,6 +16,7 @@
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/core/account/explain.h"
+#include "server/coordinator/core/state/turn.h"
 #include "server/coordinator/journal/record_proto.h"
 #include "server/coordinator/rpc/job_sharding.h"
 #include "server/coordinator/rpc/session_message.h"
@@ -328,6 +329,30 @@ absl::StatusOr<ChangeRequested> ParseChange(
         "max_workers or queue");
   }
   return change;
+}
+
+absl::StatusOr<v1::FlightRecord> KeptFlight(const Job& job, int incident,
+                                            const FlightRecords& records) {
+  const v1::FlightRecord* const record = records.Find(job.id, incident);
+  if (record != nullptr) return *record;
+  const int last = job.incidents.empty() ? 0 : job.incidents.back().number();
+  std::string why = absl::StrCat("job ", job.id);
+  if (incident > last) {
+    absl::StrAppend(&why, " has had ", Counted(static_cast<size_t>(last), "incident"), " only");
+  } else {
+    absl::StrAppend(
+        &why, " has no flight record of incident ", incident,
+        ": one is made of incidents that are not wanted, once the job goes on, "
+        "and the last ",
+        FlightRecords::kMaxRecords, " of all jobs are kept");
+  }
+  return WithReason(absl::NotFoundError(why), reason::kInvalidRequest);
+}
+
+absl::Status CheckFlight(const v1::GetFlightRecordRequest& request) {
+  if (request.incident() >= 0) return absl::OkStatus();
+  return BadRequest(
+      absl::StrCat("incident must not be negative, got ", request.incident()));
 }
 
 absl::Status CheckTrace(const v1::GetTraceRequest& request) {

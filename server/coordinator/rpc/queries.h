@@ -19,6 +19,7 @@
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/state.h"
 #include "server/coordinator/rpc/event_log.h"
+#include "server/coordinator/rpc/flight_gathering.h"
 #include "server/coordinator/rpc/state_proto.h"
 
 namespace ringmaster::coordinator {
@@ -73,6 +74,15 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 // INVALID_ARGUMENT if nothing is to change, or a priority is out of its bounds.
 [[nodiscard]] absl::StatusOr<ChangeRequested> ParseChange(
     const v1::ChangeJobRequest& request);
+
+// Returns the record of that incident (> 0) of `job`.
+//   NOT_FOUND/INVALID_REQUEST  there is no such incident, or its record is not there
+//                              yet, or no more
+[[nodiscard]] absl::StatusOr<v1::FlightRecord> KeptFlight(
+    const Job& job, int incident, const FlightRecords& records);
+
+[[nodiscard]] absl::Status CheckFlight(
+    const v1::GetFlightRecordRequest& request);
 
 // Checks a trace's range of steps.
 [[nodiscard]] absl::Status CheckTrace(const v1::GetTraceRequest& request);

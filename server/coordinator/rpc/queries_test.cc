@@ -259,6 +259,29 @@ TEST_F(QueriesTest, AJobIsExplained) {
   EXPECT_EQ(ReasonOf(unknown), reason::kJobNotFound);
 }
 
+TEST_F(QueriesTest, SaysWhyThereIsNoFlightRecord) {
+  Job job;
+  job.id = "digits-5";
+  job.incidents.emplace_back().set_number(2);
+  FlightRecords records;
+  v1::FlightRecord record;
+  record.set_job_id("digits-5");
+  record.set_incident(1);
+  records.Keep(record);
+  EXPECT_EQ(KeptFlight(job, 1, records)->incident(), 1);
+  const absl::Status none = KeptFlight(job, 2, records).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(none), reason::kInvalidRequest);
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("digits-5 has no flight record of incident 2"));
+  EXPECT_THAT(std::string(KeptFlight(job, 3, records).status().message()),
+              HasSubstr("has had 2 incidents only"));
+  v1::GetFlightRecordRequest request;
+  EXPECT_TRUE(CheckFlight(request).ok());
+  request.set_incident(-1);
+  EXPECT_EQ(ReasonOf(CheckFlight(request)), reason::kInvalidRequest);
+}
+
 TEST_F(QueriesTest, SubmitIsParsedWithDefaults) {
   const auto submit = ParseSubmit(GoodSubmit());
   ASSERT_TRUE(submit.ok()) << submit.status();

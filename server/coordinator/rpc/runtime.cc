@@ -155,10 +155,13 @@ void CoordinatorRuntime::Receive(SessionId session,
 }
 
 void CoordinatorRuntime::ReceiveAnswer(SessionId session,
+                                       absl::StatusOr<EventBody> event,
                                        v1::SessionRequest answer) {
-  executor_.PostUrgent([this, session, answer = std::move(answer)]() mutable {
+  executor_.PostUrgent([this, session, event = std::move(event),
+                        answer = std::move(answer)]() mutable {
+    // An answer that cannot be ends its session, and then nobody waits for it.
+    OnReceive(session, std::move(event));
     gatherings_.Add(session, std::move(answer));
-    OnReceive(session, EventBody(HeardFrom{.session = session}));
   });
 }
 
@@ -369,6 +372,20 @@ absl::Status CoordinatorRuntime::GatherLogs(v1::GetLogsRequest request,
                                 clock_.Now(), std::move(reply), gatherings_);
         ScheduleWakeup();
       });
+}
+
+absl::Status CoordinatorRuntime::GetFlight(std::string job, int incident,
+                                           FlightReply reply) {
+  return PostCall([this, job = std::move(job), incident,
+                   reply = std::move(reply)]() mutable {
+    if (is_shut_down_) return reply(ShuttingDown());
+    const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
+    if (!found.ok()) return reply(found.status());
+    if (incident > 0) return reply(KeptFlight(**found, incident, flights_));
+    AskForCollectives(core_->state(), PresentFlight(**found), clock_.Now(),
+                      std::move(reply), gatherings_);
+    ScheduleWakeup();
+  });
 }
 
 void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher,

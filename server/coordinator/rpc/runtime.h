@@ -41,6 +41,7 @@
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/rpc/event_log.h"
+#include "server/coordinator/rpc/flight_gathering.h"
 #include "server/coordinator/rpc/gatherings.h"
 #include "server/coordinator/rpc/limits.h"
 #include "server/coordinator/rpc/log_gathering.h"
@@ -97,8 +98,10 @@ class CoordinatorRuntime {
   // is an error, a hello is not the first message, or the first message is not
   // a hello. Calls the stream's ReadNext once the event has been handled.
   void Receive(SessionId session, absl::StatusOr<EventBody> event);
-  // As Receive, for the answer to a question of Gatherings.
-  void ReceiveAnswer(SessionId session, v1::SessionRequest answer);
+  // As Receive, for the answer to a question of Gatherings, which gets it unless
+  // that ends the session.
+  void ReceiveAnswer(SessionId session, absl::StatusOr<EventBody> event,
+                     v1::SessionRequest answer);
   // The stream has ended because of `detail`; also called after Close.
   void SessionEnded(SessionId session, std::string detail);
 
@@ -130,6 +133,12 @@ class CoordinatorRuntime {
   // Of workers; `reply` gets GatherLogs' errors.
   [[nodiscard]] absl::Status GatherLogs(v1::GetLogsRequest request,
                                         LogsReply reply);
+
+  // The members' collectives: their record of that incident of the job, or, if it
+  // is 0, what they do now. `reply` gets the errors of KeptFlight and
+  // AskForCollectives, and NOT_FOUND/JOB_NOT_FOUND.
+  [[nodiscard]] absl::Status GetFlight(std::string job, int incident,
+                                       FlightReply reply);
 
   // Notes a change that somebody made outside of the core, for the audit.
   void NoteChange(AuditedRecord entry);
@@ -215,6 +224,7 @@ class CoordinatorRuntime {
   void Perform(SendStop& action);
   void Perform(SendPause& action);
   void Perform(SendRelease& action);
+  void Perform(GatherFlight& action);
   void Perform(CloseSession& action);
   void Perform(Persist& action);
   void Perform(ReplyToUser& action);
@@ -241,6 +251,7 @@ class CoordinatorRuntime {
   Publisher publisher_;
   Gatherings gatherings_;
   LogPlaces log_places_;
+  FlightRecords flights_;
   GenerationSecrets secrets_;
   MonotonicTime wakeup_ = MonotonicTime::InfiniteFuture();
 

@@ -323,6 +323,25 @@ void CoordinatorRuntime::Perform(SendRelease& action) {
   Send(action.session, std::move(message));
 }
 
+void CoordinatorRuntime::Perform(GatherFlight& action) {
+  AskForCollectives(
+      core_->state(), action, clock_.Now(),
+      [this](absl::StatusOr<v1::FlightRecord> record) {
+        // Too many questions are under way: then nothing is known.
+        if (!record.ok()) return;
+        FlightGathered gathered{.job_id = record->job_id(),
+                                .incident = record->incident()};
+        gathered.hold_ups.assign(record->hold_ups().begin(),
+                                 record->hold_ups().end());
+        flights_.Keep(*std::move(record));
+        // Not from within what the core is doing.
+        executor_.PostUrgent([this, gathered = std::move(gathered)]() mutable {
+          if (!is_shut_down_) Feed(std::move(gathered));
+        });
+      },
+      gatherings_);
+}
+
 void CoordinatorRuntime::Perform(CloseSession& action) {
   const auto it = sessions_.find(action.session);
   if (it == sessions_.end()) return;

@@ -507,7 +507,8 @@ TEST_F(RuntimeTest, TraceComesFromTheMembers) {
   v1::SessionRequest reply;
   reply.mutable_trace_reply()->set_request_id(
       request.trace_request().request_id());
-  runtime_->ReceiveAnswer(worker.session, reply);
+  runtime_->ReceiveAnswer(
+      worker.session, EventBody(HeardFrom{.session = worker.session}), reply);
   const absl::StatusOr<v1::GetTraceResponse> response =
       answer.get_future().get();
   ASSERT_TRUE(response.ok()) << response.status();

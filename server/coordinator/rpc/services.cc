@@ -243,6 +243,22 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetTrace(
   return reactor;
 }
 
+grpc::ServerUnaryReactor* JobServiceImpl::GetFlightRecord(
+    grpc::CallbackServerContext* context,
+    const v1::GetFlightRecordRequest* request,
+    v1::GetFlightRecordResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (HasFailed(reactor, FAIL_POINT("coordinator.call.flight"))) return reactor;
+  if (HasFailed(reactor, CheckFlight(*request))) return reactor;
+  FinishIfRefused(reactor,
+                  runtime_.GetFlight(request->job(), request->incident(),
+                                     [reactor, response](auto result) {
+                                       FinishWith(reactor, std::move(result),
+                                                  response->mutable_record());
+                                     }));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(
     grpc::CallbackServerContext* context, const v1::ExplainJobRequest* request,
     v1::ExplainJobResponse* response) {

@@ -79,6 +79,10 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::ListEventsRequest* request,
       v1::ListEventsResponse* response) override;
+  grpc::ServerUnaryReactor* GetFlightRecord(
+      grpc::CallbackServerContext* context,
+      const v1::GetFlightRecordRequest* request,
+      v1::GetFlightRecordResponse* response) override;
   grpc::ServerUnaryReactor* GetTrace(grpc::CallbackServerContext* context,
                                      const v1::GetTraceRequest* request,
                                      v1::GetTraceResponse* response) override;

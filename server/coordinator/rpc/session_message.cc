@@ -298,6 +298,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.can_rehearse = hello.rehearses();
   event.can_probe = hello.probes();
   event.sends_logs = hello.sends_logs();
+  event.records_collectives = hello.records_collectives();
   event.runs_commands = hello.runs_commands();
   event.requires_encryption = hello.requires_encryption();
   event.log_file = BoundedText(hello.log_file());
@@ -372,6 +373,9 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
       .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank()),
       .certificate_end = CertificateEndOf(beat)};
 }
+
+// Longest name of a collective operation.
+constexpr size_t kMaxCollectiveName = 32;
 
 // As many parts as there may be, see DataIdentity.
 constexpr int kMaxDataParts = 64;
@@ -560,6 +564,45 @@ absl::StatusOr<EventBody> ParseLeaving(SessionId session,
                          .patience = BoundedTime(leaving.patience())};
 }
 
+// A span of a collective in an answer that was made at `taken`.
+void CheckCollective(const v1::TraceSpan& span, int64_t taken, Checks& checks) {
+  checks.Word("spans.name", span.name(), kMaxCollectiveName);
+  checks.Range("spans.step", span.step(), 0, kMaxStep);
+  checks.Range("spans.bucket", span.bucket(), -1, kMaxStep);
+  checks.Range("spans.bytes", span.bytes(), 0, kMaxStep);
+  checks.Range("spans.waited_nanos", span.waited_nanos(), 0, taken);
+  checks.NotNegative("spans.awaited_rank", span.awaited_rank());
+  const int64_t ready = span.ready_nanos();
+  checks.Range("spans.ready_nanos", ready, 0, taken);
+  if (span.state() == v1::SPAN_STATE_QUEUED) return;
+  const int64_t start = span.start_nanos();
+  checks.Range("spans.start_nanos", start, ready, taken);
+  if (span.state() == v1::SPAN_STATE_UNDER_WAY) return;
+  checks.Range("spans.end_nanos", span.end_nanos(), start, taken);
+}
+
+absl::StatusOr<EventBody> ParseTraceReply(SessionId session,
+                                          const v1::RankTrace& trace) {
+  HeardFrom event{.session = session};
+  if (trace.generation() == 0) return event;
+  Checks checks("trace");
+  checks.NotNegative("generation", trace.generation());
+  checks.NotNegative("taken_nanos", trace.taken_nanos());
+  checks.NotNegative("left_out_count", trace.left_out_count());
+  checks.Range("spans", trace.spans_size(), 0, kMaxRecordedCollectives);
+  RETURN_IF_ERROR(checks.status());
+  int64_t last_sequences[] = {0, 0};  // in host memory, on devices
+  for (const v1::TraceSpan& span : trace.spans()) {
+    CheckCollective(span, trace.taken_nanos(), checks);
+    int64_t& last = last_sequences[span.is_on_device() ? 1 : 0];
+    checks.Range("spans.sequence", span.sequence(), last + 1, kMaxStep);
+    RETURN_IF_ERROR(checks.status());
+    last = span.sequence();
+  }
+  event.collectives = std::make_shared<const v1::RankTrace>(trace);
+  return event;
+}
+
 }  // namespace
 
 absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
@@ -587,6 +630,7 @@ absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
     case v1::SessionRequest::kProbed:
       return ParseProbed(session, message.probed());
     case v1::SessionRequest::kTraceReply:
+      return ParseTraceReply(session, message.trace_reply().trace());
     case v1::SessionRequest::kLogReply:
       return HeardFrom{.session = session};
     case v1::SessionRequest::MESSAGE_NOT_SET:

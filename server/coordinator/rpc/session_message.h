@@ -23,10 +23,12 @@ inline constexpr size_t kMaxHostName = 253;
 inline constexpr size_t kMaxText = 4096;
 // The same for what a model wrote.
 inline constexpr size_t kMaxSampleText = 8192;
+// Most collectives in an answer: more are longer than any that is asked for.
+inline constexpr int kMaxRecordedCollectives = 8192;
 
 // `observed_host` is the worker's address as seen from here; it becomes the
-// data address's host unless the worker advertises another. A trace reply
-// becomes HeardFrom: the core does not need its content. If the job in a hello
+// data address's host unless the worker advertises another. An answer with log
+// lines or a trace becomes HeardFrom; it keeps the collectives of a flight record. If the job in a hello
 // is invalid, the hello is treated as one without a job, and held_job_fault
 // says why.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the message, the field

@@ -722,6 +722,103 @@ TEST(SessionMessageTest, AnAnswerToAProbeKeepsWhoWasReached) {
   EXPECT_EQ(received.probed.results(1).detail(), "no connection within 750ms");
 }
 
+v1::SessionRequest GoodCollectives() {
+  v1::SessionRequest request;
+  v1::RankTrace& trace = *request.mutable_trace_reply()->mutable_trace();
+  trace.set_generation(7);
+  trace.set_taken_nanos(100);
+  for (const bool is_on_device : {false, true}) {
+    v1::TraceSpan& done = *trace.add_spans();
+    done.set_name("all_reduce");
+    done.set_step(12);
+    done.set_bucket(-1);
+    done.set_sequence(56);
+    done.set_ready_nanos(10);
+    done.set_start_nanos(20);
+    done.set_end_nanos(30);
+    done.set_is_on_device(is_on_device);
+    v1::TraceSpan& waiting = *trace.add_spans() = done;
+    waiting.set_sequence(57);
+    waiting.set_state(v1::SPAN_STATE_UNDER_WAY);
+    waiting.clear_end_nanos();
+    waiting.set_awaited_rank(3);
+    v1::TraceSpan& queued = *trace.add_spans() = done;
+    queued.set_sequence(58);
+    queued.set_state(v1::SPAN_STATE_QUEUED);
+    queued.clear_start_nanos();
+    queued.clear_end_nanos();
+  }
+  return request;
+}
+
+TEST(SessionMessageTest, AFlightRecordIsKeptAndATraceIsNot) {
+  const auto heard = [](const v1::SessionRequest& request) {
+    return std::get<HeardFrom>(*ParseSessionMessage(9, request, ""));
+  };
+  v1::SessionRequest request = GoodCollectives();
+  ASSERT_NE(heard(request).collectives, nullptr);
+  EXPECT_EQ(heard(request).collectives->spans_size(), 6);
+  // The spans of others are not looked at.
+  request.mutable_trace_reply()->mutable_trace()->set_generation(0);
+  request.mutable_trace_reply()->mutable_trace()->mutable_spans(0)->set_step(
+      -1);
+  EXPECT_EQ(heard(request).collectives, nullptr);
+}
+
+using CollectivesOffence = void (*)(v1::RankTrace&);
+
+class CollectivesOffenceTest : public ::testing::TestWithParam<
+                                   std::pair<const char*, CollectivesOffence>> {
+};
+
+TEST_P(CollectivesOffenceTest, IsRefusedByField) {
+  v1::SessionRequest request = GoodCollectives();
+  GetParam().second(*request.mutable_trace_reply()->mutable_trace());
+  const absl::Status status = ParseSessionMessage(9, request, "").status();
+  EXPECT_EQ(ReasonOf(status), reason::kSessionProtocolViolation);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(std::string("trace.") + GetParam().first + " must"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CollectivesOffenceTest,
+    ::testing::Values(
+        std::pair("generation", [](auto& t) { t.set_generation(-1); }),
+        std::pair("taken_nanos", [](auto& t) { t.set_taken_nanos(-1); }),
+        std::pair("left_out_count", [](auto& t) { t.set_left_out_count(-1); }),
+        std::pair("spans",
+                  [](auto& t) {
+                    for (int i = 0; i < kMaxRecordedCollectives; ++i)
+                      t.add_spans();
+                  }),
+        std::pair("spans.name",
+                  [](auto& t) {
+                    t.mutable_spans(0)->set_name(std::string(33, 'x'));
+                  }),
+        std::pair("spans.name",
+                  [](auto& t) { t.mutable_spans(0)->set_name("a\nb"); }),
+        std::pair("spans.step",
+                  [](auto& t) { t.mutable_spans(0)->set_step(-1); }),
+        std::pair("spans.bucket",
+                  [](auto& t) { t.mutable_spans(0)->set_bucket(-2); }),
+        std::pair("spans.bytes",
+                  [](auto& t) { t.mutable_spans(0)->set_bytes(-1); }),
+        std::pair("spans.sequence",
+                  [](auto& t) { t.mutable_spans(0)->set_sequence(0); }),
+        std::pair("spans.sequence",
+                  [](auto& t) { t.mutable_spans(1)->set_sequence(56); }),
+        std::pair("spans.awaited_rank",
+                  [](auto& t) { t.mutable_spans(1)->set_awaited_rank(-1); }),
+        std::pair("spans.waited_nanos",
+                  [](auto& t) { t.mutable_spans(0)->set_waited_nanos(101); }),
+        std::pair("spans.ready_nanos",
+                  [](auto& t) { t.mutable_spans(2)->set_ready_nanos(101); }),
+        std::pair("spans.start_nanos",
+                  [](auto& t) { t.mutable_spans(1)->set_start_nanos(9); }),
+        std::pair("spans.end_nanos",
+                  [](auto& t) { t.mutable_spans(0)->set_end_nanos(101); })),
+    [](const auto& info) { return std::to_string(info.index); });
+
 TEST(SessionMessageTest, FreeTextIsCut) {
   v1::SessionRequest request;
   request.mutable_failed()->set_exit_code(1);

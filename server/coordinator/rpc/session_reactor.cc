@@ -106,7 +106,8 @@ void SessionReactor::OnReadDone(bool ok) {
     return;
   }
   if (incoming_.has_trace_reply() || incoming_.has_log_reply()) {
-    runtime_.ReceiveAnswer(id_, std::move(incoming_));
+    absl::StatusOr<EventBody> event = Parse();
+    runtime_.ReceiveAnswer(id_, std::move(event), std::move(incoming_));
   } else {
     runtime_.Receive(id_, Parse());
   }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol/proto_time.h"
+#include "server/coordinator/core/account/flight.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/verdict.h"
 
@@ -146,6 +147,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   v1::RecoveryCost& cost = *incident.mutable_cost();
   Add(silence, *cost.mutable_detect(), cost);
   MoveToDetecting(job, silence);
+  OweFlight(turn, job, incident);
   Keep(job, std::move(incident));
   job.open_incident.part = IncidentPart::kHalt;
   job.open_incident.best_step = job.best_step;
@@ -230,6 +232,7 @@ void NoteStep(Turn& turn, Job& job) {
   v1::RecoveryCost& cost = *open->mutable_cost();
   Add(Lap(turn, job), *cost.mutable_first_step(), cost);
   open->set_is_over(true);
+  AskForFlight(turn, job);
   turn.Emit(
       v1::EVENT_SEVERITY_INFO, "job.resumed", job, open->verdict().worker(),
       absl::StrCat(
@@ -246,6 +249,7 @@ void NoteEnded(Turn& turn, Job& job) {
   v1::Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
   open->set_is_over(true);
+  AskForFlight(turn, job);
   turn.Touch(job);
 }
 

@@ -39,6 +39,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.can_rehearse = hello.can_rehearse;
   worker.can_probe = hello.can_probe;
   worker.sends_logs = hello.sends_logs;
+  worker.records_collectives = hello.records_collectives;
   worker.runs_commands = hello.runs_commands;
   worker.labels = hello.labels;
   worker.labels[kHostLabel] = hello.host;

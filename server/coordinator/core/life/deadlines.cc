@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/coordinator/core/account/flight.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/broken_links.h"
 #include "server/coordinator/core/life/cordon.h"
@@ -28,8 +29,8 @@ MonotonicTime EarliestOf(const Job& job) {
                    job.growth.rehearsal_deadline, job.suspicions.deadline,
                    job.reattach_deadline, job.absence.return_deadline,
                    job.absence.holders_deadline, job.hand_over_deadline,
-                   job.suspend_retry, EarlyProbeDeadline(job),
-                   ProgressDeadline(job)});
+                   job.suspend_retry, job.flight_deadline,
+                   EarlyProbeDeadline(job), ProgressDeadline(job)});
 }
 
 // Returns true if `deadline` of stage `S` is due, and `job` is in that.
@@ -43,40 +44,41 @@ bool IsDue(const Turn& turn, const Job& job, MonotonicTime S::*deadline) {
 // comes first. Each action may end the job's state, and with it the other
 // deadlines.
 void ActOnDeadlinesOf(Turn& turn, Job& job) {
-  const auto is_due = [&](MonotonicTime Job::*deadline) {
-    return job.*deadline <= turn.now;
+  const auto is_due = [&turn](MonotonicTime deadline) {
+    return deadline <= turn.now;
   };
   LoseEnded(turn, job);
-  if (is_due(&Job::reattach_deadline)) OnReattachDeadline(turn, job);
+  if (is_due(job.reattach_deadline)) OnReattachDeadline(turn, job);
   HastenSuspicions(turn, job);
-  if (job.suspicions.deadline <= turn.now) OnSuspicionDeadline(turn, job);
+  if (is_due(job.suspicions.deadline)) OnSuspicionDeadline(turn, job);
   const MonotonicTime probed_by = EarlyProbeDeadline(job);
   if (probed_by <= turn.now ||
       (probed_by != MonotonicTime::InfiniteFuture() && HasAllAnswers(job))) {
     OnEarlyProbe(turn, job);
   }
   if (IsDue(turn, job, &stage::Halting::deadline)) OnHaltDeadline(turn, job);
-  if (job.absence.return_deadline <= turn.now) OnReturnDeadline(turn, job);
-  if (job.absence.holders_deadline <= turn.now) OnHoldersDeadline(turn, job);
-  if (is_due(&Job::hand_over_deadline)) OnHandOverDeadline(turn, job);
+  if (is_due(job.absence.return_deadline)) OnReturnDeadline(turn, job);
+  if (is_due(job.absence.holders_deadline)) OnHoldersDeadline(turn, job);
+  if (is_due(job.hand_over_deadline)) OnHandOverDeadline(turn, job);
   if (IsDue(turn, job, &stage::Stopping::deadline)) OnStopDeadline(turn, job);
   if (IsDue(turn, job, &stage::Running::pause_deadline))
     OnPauseDeadline(turn, job);
-  if (is_due(&Job::link_check)) OnLinkCheck(turn, job);
+  if (is_due(job.link_check)) OnLinkCheck(turn, job);
   if (IsDue(turn, job, &stage::Gathering::gang_deadline)) turn.ScheduleSoon();
   if (IsDue(turn, job, &stage::Gathering::rest_deadline)) {
     std::get<stage::Gathering>(job.stage).rest_deadline = kNever;
     turn.ScheduleSoon();
   }
-  if (is_due(&Job::suspend_retry)) {
+  if (is_due(job.suspend_retry)) {
     job.suspend_retry = MonotonicTime::InfiniteFuture();
     job.has_closed = false;
     turn.ScheduleSoon();
   }
-  if (job.growth.rehearsal_deadline <= turn.now) OnRehearsalDeadline(turn, job);
+  if (is_due(job.growth.rehearsal_deadline)) OnRehearsalDeadline(turn, job);
   if (IsDue(turn, job, &stage::Running::growth_deadline))
     OnGrowthDeadline(turn, job);
   if (ProgressDeadline(job) <= turn.now) OnProgressDeadline(turn, job);
+  if (is_due(job.flight_deadline)) AskForFlight(turn, job);
 }
 
 }  // namespace

@@ -69,6 +69,15 @@ int64_t LastRank(const Job& job) {
   return static_cast<int64_t>(job.members.size()) - 1;
 }
 
+// The number of workers in a generation whose flight record may be asked for; 0 if
+// `generation` is none.
+int WorldSizeIn(const Job& job, int64_t generation) {
+  if (generation == job.generation) return MemberCount(job, v1::ROLE_WORKER);
+  const bool is_last =
+      job.last_flight.has_value() && job.last_flight->generation == generation;
+  return is_last ? job.last_flight->world_size : 0;
+}
+
 // The checks of a message in its job. `member`: its sender, if the message is about
 // the present generation.
 struct BoundsVisitor {
@@ -181,6 +190,25 @@ struct BoundsVisitor {
         return absl::InvalidArgumentError(absl::StrCat(
             "says probed.results.peer_rank ", rank, "; it must be another's"));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const HeardFrom& event) const {
+    if (event.collectives == nullptr) return absl::OkStatus();
+    const v1::RankTrace& trace = *event.collectives;
+    RETURN_IF_ERROR(CheckGeneration("trace.generation", trace.generation()));
+    const Job* const job = state.JobOf(worker);
+    if (job == nullptr) return absl::OkStatus();
+    const int world_size = WorldSizeIn(*job, trace.generation());
+    if (world_size == 0) return absl::OkStatus();
+    for (const v1::TraceSpan& span : trace.spans()) {
+      // It is at the step after the last that it applied.
+      RETURN_IF_ERROR(
+          Check("trace.spans.step", span.step(), 0, LastStep(*job) + 1));
+      if (!span.has_awaited_rank()) continue;
+      RETURN_IF_ERROR(Check("trace.spans.awaited_rank", span.awaited_rank(), 0,
+                            world_size - 1));
     }
     return absl::OkStatus();
   }

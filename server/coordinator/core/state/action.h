@@ -121,6 +121,15 @@ struct SendRelease {
   int exit_code = 0;  // of a job that failed; 0 if it is not known any more
 };
 
+// The adapter asks these, of the generation that `incident` ended, for their
+// collectives, keeps what they answer, and says FlightGathered.
+struct GatherFlight {
+  std::string job_id;
+  int incident = 0;
+  int64_t generation = 0;
+  std::vector<MemberLife> members;
+};
+
 // Ends the stream with `status` (which carries a reason, see
 // common/status/reason.h) after what was sent before. The core has already
 // forgotten the session.
@@ -156,7 +165,7 @@ struct EmitEvent {
 using Action =
     std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,
                  SendLeaveAdvice, SendStop, SendPause, SendProbe, SendRelease,
-                 CloseSession, Persist, ReplyToUser, EmitEvent>;
+                 GatherFlight, CloseSession, Persist, ReplyToUser, EmitEvent>;
 
 }  // namespace ringmaster::coordinator
 

@@ -11,7 +11,7 @@ std::string_view EventTypeName(size_t index) {
                 "notice",        "probed",   "heard",      "stream_closed",
                 "submit",        "cancel",   "change_job", "cordon",
                 "set_queues",    "change",   "persisted",  "persist_failed",
-                "journal_works", "tick",     "shutdown"};
+                "journal_works", "flight",   "tick",       "shutdown"};
   return kNames[index];
 }
 

@@ -24,6 +24,7 @@
 #include "ringmaster/v1/notice.pb.h"
 #include "ringmaster/v1/probe.pb.h"
 #include "ringmaster/v1/queue.pb.h"
+#include "ringmaster/v1/trace.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/types.h"
@@ -103,6 +104,8 @@ struct HelloReceived {
   bool can_probe = false;
   // It answers a request for its log lines.
   bool sends_logs = false;
+  // It answers a request for its collectives.
+  bool records_collectives = false;
   // It runs the commands of jobs.
   bool runs_commands = false;
   // Those of its own; they passed CheckOwnLabels.
@@ -219,9 +222,12 @@ struct ProbedReceived {
   v1::Probed probed = {};
 };
 
-// Any other message of a session (a trace): only proof of life.
+// Any other message of a session (a trace, lines of a log): only proof of life.
 struct HeardFrom {
   SessionId session = 0;
+  // The collectives that it was asked for, if it is that: they must be possible.
+  // The adapter hands them to whoever asked.
+  std::shared_ptr<const v1::RankTrace> collectives = {};
 };
 
 // The stream is over, whoever ended it. Not sent for a stream that the core
@@ -306,6 +312,13 @@ struct PersistFailed {
 // The journal works again after a PersistFailed.
 struct JournalWorks {};
 
+// What action GatherFlight has brought: the ranks that others waited for.
+struct FlightGathered {
+  std::string job_id;
+  int incident = 0;
+  std::vector<v1::HoldUp> hold_ups = {};
+};
+
 // Nothing happened, but CoordinatorCore::NextDeadline() has come.
 struct Tick {};
 
@@ -319,7 +332,8 @@ using EventBody =
                  LeavingReceived, NoticeReceived, ProbedReceived, HeardFrom,
                  StreamClosed, SubmitRequested, CancelRequested,
                  ChangeRequested, CordonRequested, QueuesRequested, ChangeMade,
-                 Persisted, PersistFailed, JournalWorks, Tick, ShutdownStarted>;
+                 Persisted, PersistFailed, JournalWorks, FlightGathered, Tick,
+                 ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

@@ -107,6 +107,15 @@ struct EarlyLosses {
   int64_t generation = 0;  // of the last one
 };
 
+// The flight record of an incident; see account/flight.h.
+struct IncidentFlight {
+  int incident = 0;
+  int64_t generation = 0;  // that it ended
+  int world_size = 0;      // of that
+  // The workers of that generation; empty once they were asked.
+  std::vector<MemberLife> members = {};
+};
+
 inline constexpr size_t kMaxIncidents = 16;
 inline constexpr size_t kMaxMemberships = 32;
 // In all of them, so that a job of thousands fits a message.
@@ -325,6 +334,10 @@ struct Job : JobTerms {
   Clocks clocks;
   Setbacks setbacks;
   OpenIncident open_incident;
+  // The record of the last incident which was not wanted. Its members are asked for
+  // it at the deadline at the latest.
+  std::optional<IncidentFlight> last_flight = std::nullopt;
+  MonotonicTime flight_deadline = kNever;
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;

@@ -193,6 +193,13 @@ template <typename T>
   return {one.host_key, one.container};
 }
 
+// Who was a member of a generation.
+struct MemberLife {
+  int rank = 0;
+  std::string worker;
+  uint64_t incarnation = 0;
+};
+
 // "worker", "parameter server": for sentences.
 [[nodiscard]] std::string_view NameOf(v1::Role role);
 

@@ -85,6 +85,7 @@ struct Worker {
   bool can_rehearse = false;
   bool can_probe = false;
   bool sends_logs = false;
+  bool records_collectives = false;
   bool runs_commands = false;
   // Its own and those that every worker has; see common/protocol/labels.h.
   Labels labels = {};

@@ -180,6 +180,14 @@ struct TextVisitor {
         a.exit_code == 0 ? std::string() : absl::StrCat(" code=", a.exit_code),
         ": ", a.message);
   }
+  std::string operator()(const GatherFlight& a) const {
+    std::string text =
+        absl::StrCat("gather-flight ", a.job_id, " incident=", a.incident,
+                     " gen=", a.generation);
+    for (const MemberLife& member : a.members)
+      absl::StrAppend(&text, " ", member.rank, "=", member.worker);
+    return text;
+  }
   std::string operator()(const CloseSession& a) const {
     return absl::StrCat("close ", session_name(a.session), ": ",
                         StatusText(a.status));

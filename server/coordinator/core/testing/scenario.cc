@@ -294,6 +294,14 @@ std::string Scenario::Dispatch(const Words& words) {
                             .action = words.Text("action", "access"),
                             .object = name}});
   }
+  if (verb == "gathered") {
+    FlightGathered gathered{.job_id = name};
+    gathered.incident = static_cast<int>(words.Number("incident", 1));
+    v1::HoldUp& hold_up = gathered.hold_ups.emplace_back();
+    hold_up.set_rank(static_cast<int32_t>(words.Number("rank", 0)));
+    hold_up.set_summary(absl::StrCat("rank ", hold_up.rank(), " was late"));
+    return Feed(std::move(gathered));
+  }
   if (verb == "audit") return AuditText(core_.state());
   if (verb == "events") {
     shows_all_events_ = name == "all";
@@ -347,6 +355,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
                                                     : v1::ROLE_WORKER;
       process.can_rehearse = words.Has("rehearses");
       process.can_probe = words.Has("probes");
+      process.records = words.Has("records");
       process.runs_commands = words.Text("commands", "yes") == "yes";
       process.labels = LabelsOf(words.Text("labels", ""));
       process.memory_bytes = words.Number("memory", 0);
@@ -382,6 +391,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
     hello.can_probe = process.can_probe;
+    hello.records_collectives = process.records;
     hello.runs_commands = process.runs_commands;
     hello.labels = process.labels;
     hello.memory_bytes = process.memory_bytes;
@@ -516,7 +526,17 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                event.probed);
     return event;
   }
-  if (verb == "heard") return HeardFrom{session};
+  if (verb == "heard") {
+    HeardFrom event{session};
+    if (!words.Has("awaited") && !words.Has("step")) return event;
+    v1::RankTrace trace;
+    trace.set_generation(gen);
+    v1::TraceSpan& span = *trace.add_spans();
+    span.set_step(words.Number("step", 0));
+    span.set_awaited_rank(static_cast<int32_t>(words.Number("awaited", 0)));
+    event.collectives = std::make_shared<const v1::RankTrace>(std::move(trace));
+    return event;
+  }
   if (verb == "break") {
     return StreamClosed{session, words.Text("detail", "reset by peer"),
                         words.Has("violation")};

@@ -9,7 +9,8 @@
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
-//   join NAMES [host=H [container=C]] [role=ps] [protocol=N] [rehearses=yes] [probes=yes]
+//   join NAMES [host=H [container=C]] [role=ps] [protocol=N] [rehearses=yes]
+//        [probes=yes] [records=yes]
 //         [key=T] [encrypts=yes] [commands=no] [labels=K:V,K:V]
 //         [memory=N]
 //                                     hello of new process lives; its resume key
@@ -34,7 +35,8 @@
 //                                     K: 1 sample, 2 checkpoint written,
 //                                     3 failed, 4 loaded, 5 figures failed,
 //                                     6 samples skipped
-//   heard NAMES                       another message
+//   heard NAMES [step=S] [awaited=R]  another message; with these, a collective
+//                                     in that step that waits for that rank
 //   break NAMES [detail=T] [violation=yes]
 //                                     the stream breaks, or is closed for a
 //                                     message that cannot be
@@ -60,6 +62,7 @@
 //   journal works
 //   advance D | tick                  time passes; each deadline is met
 //   stall D                           time passes, and nobody looks
+//   gathered JOB incident=N rank=R    the flight record: who held others up
 //   journal copy|restore|remove       of the whole: makes a copy, goes back
 //                                     to it, or to none
 //   restart                           a new coordinator from the journal;
@@ -115,7 +118,8 @@ class Scenario {
     v1::Role role = v1::ROLE_WORKER;
     bool can_rehearse = false;
     bool can_probe = false;
-    uint32_t probe = 0;  // the number of the last one
+    bool records = false;  // its collectives
+    uint32_t probe = 0;    // the number of the last one
     bool runs_commands = true;
     Labels labels;
     int64_t memory_bytes = 0;
