@@ -259,6 +259,18 @@ absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
   return response;
 }
 
+absl::StatusOr<v1::FlightRecord> Client::GetFlightRecord(const std::string& job,
+                                                         int32_t incident) {
+  v1::GetFlightRecordRequest request;
+  request.set_job(job);
+  request.set_incident(incident);
+  v1::GetFlightRecordResponse response;
+  RETURN_IF_ERROR(Call(&Connection::jobs,
+                       &v1::JobService::Stub::GetFlightRecord, request,
+                       &response));
+  return std::move(*response.mutable_record());
+}
+
 absl::StatusOr<v1::ExplainJobResponse> Client::ExplainJob(
     const std::string& job) {
   v1::ExplainJobRequest request;

@@ -78,6 +78,10 @@ class Client {
   // Spans of steps in [first_step, last_step]; 0 for the newest.
   [[nodiscard]] absl::StatusOr<v1::GetTraceResponse> GetTrace(
       const std::string& job, int64_t first_step, int64_t last_step);
+  // What its ranks do in collectives or, if `incident` is not 0, did when it
+  // interrupted the job.
+  [[nodiscard]] absl::StatusOr<v1::FlightRecord> GetFlightRecord(
+      const std::string& job, int32_t incident);
   // Why the job is where it is.
   [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
       const std::string& job);

@@ -34,6 +34,7 @@
 #include "server/ctl/commands/describe.h"
 #include "server/ctl/commands/doctor.h"
 #include "server/ctl/commands/events.h"
+#include "server/ctl/commands/flight.h"
 #include "server/ctl/commands/jobs.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/logs.h"
@@ -67,6 +68,7 @@ struct CommandLine {
   std::string queue;
   SubmitOptions submit;
   TraceOptions trace;
+  FlightOptions flight;
   LocalOptions local;
   RunOptions run;
   SampleOptions sample;
@@ -279,6 +281,12 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .help = "Last step of interest; 0 is the newest.",
              .min = 0},
             &line.trace.last_step);
+  AddFlightFlags(
+      add("flight",
+          "Which collective each rank is in and whom it waits for, or was and "
+          "did when an incident interrupted the job.",
+          true),
+      line.flight);
   AddCordonCommands(flags, line.cordon);
   flags
       .AddCommand("queues",
@@ -372,6 +380,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "queues") return RunQueues(context, line.queues_file);
   if (command == "audit") return RunAudit(context, line.audit);
   if (command == "version") return RunVersion(context);
+  if (command == "flight") return RunFlight(context, line.job, line.flight);
   line.trace.job = line.job;
   return RunTrace(context, line.trace);
 }

@@ -374,6 +374,24 @@ TEST_F(CommandLineTest, WritesATraceToAFileOrStdout) {
               "no rank of job x has recorded anything");
 }
 
+TEST_F(CommandLineTest, ShowsTheFlightRecordOfAnIncident) {
+  v1::FlightRecord record;
+  record.set_job_id("x-1");
+  record.set_incident(2);
+  record.add_hold_ups()->set_summary("rank 1 was late");
+  record.add_missing()->set_reason("was lost");
+  coordinator_.SetFlight(record);
+  const Outcome outcome = RunThere({"flight", "x", "--incident=2"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("held up:  rank 1 was late\n"));
+  EXPECT_EQ(outcome.error, "no record of rank 0 (worker ): it was lost\n");
+  const Outcome json = RunThere({"flight", "x", "--incident=2", "-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["hold_ups"][0]["summary"],
+            "rank 1 was late");
+  ExpectError(RunThere({"flight", "x"}), ExitCode::kUsage,
+              "no such flight record");
+}
+
 TEST_F(CommandLineTest, SaysWhichStepsATraceLacks) {
   v1::GetTraceResponse trace;
   v1::RankTrace& rank = *trace.add_ranks();

@@ -61,7 +61,7 @@ Lines QuarantineLines(const std::vector<v1::Quarantine>& quarantines,
   return lines;
 }
 
-// Two lines for each: what happened, and what it cost.
+// What happened, who held the others up, and what it cost.
 Lines IncidentLines(const v1::Incident& incident, const std::string& job_id,
                     const Style& style) {
   const v1::Verdict& verdict = incident.verdict();
@@ -69,8 +69,11 @@ Lines IncidentLines(const v1::Incident& incident, const std::string& job_id,
                          ? FormatTime(FromProto(verdict.time()), style)
                          : std::string("-");
   if (!job_id.empty()) absl::StrAppend(&when, " ", Printable(job_id));
-  return {absl::StrCat(when, " ", IncidentLine(verdict, style)),
-          absl::StrCat("  ", RecoveryLine(incident))};
+  Lines lines = {absl::StrCat(when, " ", IncidentLine(verdict, style))};
+  for (const std::string& line : HoldUpLines(incident))
+    lines.push_back(absl::StrCat("  ", line));
+  lines.push_back(absl::StrCat("  ", RecoveryLine(incident)));
+  return lines;
 }
 
 std::string Ago(absl::Time time, absl::Time now, const Style& style) {

@@ -228,7 +228,10 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
   }
   if (job.has_verdict()) Append(lines, VerdictLines(job, told, style));
   if (!job.incidents().empty()) {
-    lines.push_back(RecoveryLine(*job.incidents().rbegin()));
+    const v1::Incident& last = *job.incidents().rbegin();
+    for (std::string& line : HoldUpLines(last))
+      lines.push_back(std::move(line));
+    lines.push_back(RecoveryLine(last));
   }
   // A job that ended before the coordinator's restart has none; and a benchmark
   // or a command has no steps to count by.

@@ -13,6 +13,8 @@
 namespace ringmaster::ctl {
 namespace {
 
+constexpr char kHeldUp[] = "held up:  ";
+
 // Names of parts, and how long each took.
 using Parts =
     std::vector<std::pair<std::string_view, google::protobuf::Duration>>;
@@ -123,6 +125,13 @@ std::string RecoveryLine(const v1::Incident& incident) {
   return absl::StrCat("recovery: ", RecoveryText(incident));
 }
 
+std::vector<std::string> HoldUpLines(const v1::Incident& incident) {
+  std::vector<std::string> lines;
+  for (const v1::HoldUp& hold_up : incident.hold_ups())
+    lines.push_back(absl::StrCat(kHeldUp, Printable(hold_up.summary())));
+  return lines;
+}
+
 std::string GoodputLine(const v1::Goodput& goodput) {
   return absl::StrCat("goodput:  ", GoodputText(goodput));
 }
@@ -149,6 +158,8 @@ std::vector<std::string> ExplainLines(const v1::ExplainJobResponse& explanation,
   if (explanation.has_last_incident()) {
     const v1::Incident& incident = explanation.last_incident();
     AppendWrapped(lines, "incident: ", incident.verdict().summary(), style);
+    for (const v1::HoldUp& hold_up : incident.hold_ups())
+      AppendWrapped(lines, kHeldUp, hold_up.summary(), style);
     AppendWrapped(lines, "recovery: ", RecoveryText(incident), style);
   }
   if (explanation.has_goodput()) {

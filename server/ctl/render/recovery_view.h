@@ -18,6 +18,11 @@ namespace ringmaster::ctl {
 // -> 2 ranks, after step 13; interruption 1"; "so far" while it lasts.
 [[nodiscard]] std::string RecoveryLine(const v1::Incident& incident);
 
+// "held up:  rank 2 had not entered ...": a line for each rank that others waited
+// for in collectives.
+[[nodiscard]] std::vector<std::string> HoldUpLines(
+    const v1::Incident& incident);
+
 // "goodput:  97% of the time since the first step (training 59m, detecting
 // 1.2s, recovering 3.0s); 2 interruptions". Empty parts are left out.
 [[nodiscard]] std::string GoodputLine(const v1::Goodput& goodput);

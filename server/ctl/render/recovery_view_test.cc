@@ -63,6 +63,20 @@ TEST(RecoveryLineTest, TellsThatItLastsAndWhatIsLost) {
       "wanted");
 }
 
+TEST(HoldUpLinesTest, NameWhoOthersWaitedFor) {
+  auto incident = Parse<v1::Incident>(kIncident);
+  EXPECT_TRUE(HoldUpLines(incident).empty());
+  incident.add_hold_ups()->set_summary("rank 1 had not entered it\r");
+  EXPECT_THAT(HoldUpLines(incident),
+              ::testing::ElementsAre("held up:  rank 1 had not entered it?"));
+  v1::ExplainJobResponse explanation;
+  *explanation.mutable_last_incident() = incident;
+  EXPECT_THAT(absl::StrJoin(ExplainLines(explanation, Style()), "\n"),
+              HasSubstr("incident: worker w1 was lost\n"
+                        "held up:  rank 1 had not entered it?\n"
+                        "recovery: 391ms"));
+}
+
 TEST(GoodputLineTest, LeavesOutWhatTookNoTime) {
   const auto goodput = Parse<v1::Goodput>(R"pb(
     starting { seconds: 2 }

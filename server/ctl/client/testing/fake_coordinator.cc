@@ -140,6 +140,16 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status GetFlightRecord(grpc::ServerContext*,
+                               const v1::GetFlightRecordRequest* request,
+                               v1::GetFlightRecordResponse* response) override {
+    MutexLock lock(mutex);
+    if (failure.ok() && request->incident() != flight.incident())
+      return ToGrpcStatus(absl::NotFoundError("no such flight record"));
+    *response->mutable_record() = flight;
+    return ToGrpcStatus(failure);
+  }
+
   grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest*,
                           v1::ExplainJobResponse* response) override {
     MutexLock lock(mutex);
@@ -289,6 +299,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   std::optional<v1::Status> next_status GUARDED_BY(mutex);
   std::vector<v1::Event> events GUARDED_BY(mutex);
   v1::GetTraceResponse trace GUARDED_BY(mutex);
+  v1::FlightRecord flight GUARDED_BY(mutex);
   v1::GetLogsResponse logs GUARDED_BY(mutex);
   v1::GetLogsRequest logs_request GUARDED_BY(mutex);
   v1::ListAuditResponse audit GUARDED_BY(mutex);
@@ -335,6 +346,11 @@ void FakeCoordinator::SetEvents(const std::vector<v1::Event>& events) {
 void FakeCoordinator::SetTrace(const v1::GetTraceResponse& trace) {
   MutexLock lock(services_->mutex);
   services_->trace = trace;
+}
+
+void FakeCoordinator::SetFlight(const v1::FlightRecord& record) {
+  MutexLock lock(services_->mutex);
+  services_->flight = record;
 }
 
 void FakeCoordinator::SetLogs(const v1::GetLogsResponse& logs) {

@@ -36,6 +36,8 @@ class FakeCoordinator {
   void SetNextStatus(const v1::Status& status);
   void SetEvents(const std::vector<v1::Event>& events);
   void SetTrace(const v1::GetTraceResponse& trace);
+  // The record of its incident; of others there is none.
+  void SetFlight(const v1::FlightRecord& record);
   // The lines of the coordinator, and of each other process; those asked for are
   // picked from them, as workers do, as far as cursors and tails go.
   void SetLogs(const v1::GetLogsResponse& logs);
