@@ -96,8 +96,8 @@ class StrangerTest(unittest.TestCase):
                 result = cluster.ringctl(*arguments, env=ENVIRONMENT)
                 said[" ".join(arguments)] = result.stdout + result.stderr
 
-            for command in ("status", "jobs", f"job {endless}", f"events {endless}", f"trace {endless}", f"logs {endless}", f"describe {endless}",
-                            f"explain {endless}", "doctor"):
+            for command in ("status", "jobs", f"job {endless}", f"events {endless}", f"trace {endless}", f"flight {endless}", f"logs {endless}",
+                            f"describe {endless}", f"explain {endless}", "doctor"):
                 listen_to(*command.split())
                 listen_to("-o", "json", *command.split())
             listen_to("bundle", endless, f"--out={cluster.directory}/bundle.tar.gz")
