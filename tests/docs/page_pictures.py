@@ -15,7 +15,7 @@ JOB = """\
 name: cpp-gpt
 workers: {min: 2, max: 8, settle: 2s}
 train:
-  steps: 900
+  steps: 3000
   global_batch: 24
   model: {gpt: {window: 32, layers: 2, heads: 2, width: 32}}
   data: {text: {path: /usr/include/c++/12/bits}}
@@ -80,6 +80,12 @@ def main(out):
         take(browser, out, "page-job-dark", job, 1280, 1120, is_dark=True, is_ready=has_points(browser, 20))
         take(browser, out, "page-job-phone", job, 360, 1100, is_dark=True, is_ready=has_points(browser, 20))
         take(browser, out, "page-pool-phone", f"{url}#/pool", 360, 1100)
+        take(browser, out, "page-timeline", f"{url}#/trace/{job_id}", 1000, 560, is_ready=lambda: browser.text("#timeline"))
+        cluster.cancel(job_id)
+        slower = cluster.submit(JOB.replace("0.003", "0.001"))
+        cluster.await_step(slower, 420)
+        take(browser, out, "page-compare", f"{url}#/compare?jobs={slower},{job_id}&smooth=0.6", 1000, 900,
+             is_ready=lambda: job_id in browser.text("#figures") and slower in browser.text("#figures"))
     take_queues(out)
 
 
