@@ -139,18 +139,18 @@ class PageTest(unittest.TestCase):
             for name in "abc":
                 cluster.start_worker(name)
             cluster.await_workers(3)
-            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=3, workers_max=3))
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=3, workers_max=3, global_batch=3072))
             cluster.await_step(job_id, 1)
             member = next(member for member in cluster.job(job_id)["members"] if member["worker"] == "b")
             browser.open(f"http://127.0.0.1:{port}/#/job/{job_id}")
 
             def is_told():
-                # It gets a quarter of the time.
-                for _ in range(10):
+                # It gets a sixth of the time. What the others are late on a busy machine is little beside that.
+                for _ in range(3):
                     os.kill(int(member["pid"]), signal.SIGSTOP)
-                    time.sleep(0.03)
+                    time.sleep(0.25)
                     os.kill(int(member["pid"]), signal.SIGCONT)
-                    time.sleep(0.01)
+                    time.sleep(0.05)
                 return f"The others wait for rank {member['rank']}, b on" in browser.text("#heat-summary")
             browser.await_that("the slow rank", is_told)
             label = browser.attribute("#heat svg", "aria-label")
